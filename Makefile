@@ -1,0 +1,33 @@
+# Two commands do everything, set-up included: `make demo` and `make test`.
+# They need Python 3.11 or newer and make; the rest is installed into .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test check bench clean
+
+demo: $(READY)  ## Reproduce the paper's experiments, print the table, say where the results are.
+	$(BIN)/postgrad reproduce --out results
+
+test: check  ## Everything: style, types, import layers, tests.
+	$(BIN)/pytest
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## Timings against plain NumPy, as ratios within one run.
+	$(BIN)/python benchmarks/quadratics.py
+
+# Re-made only when the project's dependencies change.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("postgrad needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) results .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

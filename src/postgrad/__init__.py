@@ -1,0 +1,94 @@
+"""postgrad: decisions that learn from a stream of data, even when the decisions change the data.
+
+State a cost, a model of the uncertainty, a feasible set and a prior; every batch updates a Bayesian
+posterior, and a few projected stochastic-gradient steps on the posterior-averaged cost update the
+decision.
+"""
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+# Log-weights and sums that grow over a million batches need float64 (docs/design.md, "Precision").
+# This must be said before JAX makes its first array, and importing JAX here would cost a second.
+if "jax" in sys.modules:
+    sys.modules["jax"].config.update("jax_enable_x64", True)
+else:
+    os.environ["JAX_ENABLE_X64"] = "1"
+
+if TYPE_CHECKING:
+    from postgrad import errors as errors
+    from postgrad import problems as problems
+    from postgrad.agent import Agent as Agent
+    from postgrad.algorithm import BayesianSGD as BayesianSGD
+    from postgrad.algorithm import Info as Info
+    from postgrad.algorithm import State as State
+    from postgrad.beliefs import Belief as Belief
+    from postgrad.beliefs import FreeMaximumLikelihood as FreeMaximumLikelihood
+    from postgrad.beliefs import Grid as Grid
+    from postgrad.beliefs import Known as Known
+    from postgrad.beliefs import MaximumLikelihood as MaximumLikelihood
+    from postgrad.beliefs import families as families
+    from postgrad.feasible import Ball as Ball
+    from postgrad.feasible import Box as Box
+    from postgrad.feasible import Budget as Budget
+    from postgrad.feasible import FeasibleSet as FeasibleSet
+    from postgrad.feasible import Polyhedron as Polyhedron
+    from postgrad.feasible import Reals as Reals
+    from postgrad.feasible import Simplex as Simplex
+    from postgrad.gradients import Automatic as Automatic
+    from postgrad.gradients import Gradient as Gradient
+    from postgrad.gradients import MixtureScore as MixtureScore
+    from postgrad.gradients import Partial as Partial
+    from postgrad.gradients import Pathwise as Pathwise
+    from postgrad.gradients import Score as Score
+    from postgrad.outputs import Average as Average
+    from postgrad.outputs import Last as Last
+    from postgrad.outputs import RandomIterate as RandomIterate
+    from postgrad.problem import Problem as Problem
+    from postgrad.simulation import Simulation as Simulation
+    from postgrad.simulation import simulate as simulate
+    from postgrad.steps import Constant as Constant
+    from postgrad.steps import Harmonic as Harmonic
+    from postgrad.steps import InverseSqrt as InverseSqrt
+
+__version__ = "0.1.0"
+
+# Where each public name lives. Rooms are imported when first used, so that `postgrad --help` does
+# not wait for JAX.
+_ROOMS = {
+    "agent": ("Agent",),
+    "algorithm": ("BayesianSGD", "Info", "State"),
+    "beliefs": (
+        "Belief",
+        "FreeMaximumLikelihood",
+        "Grid",
+        "Known",
+        "MaximumLikelihood",
+        "families",
+    ),
+    "feasible": ("Ball", "Box", "Budget", "FeasibleSet", "Polyhedron", "Reals", "Simplex"),
+    "gradients": ("Automatic", "Gradient", "MixtureScore", "Partial", "Pathwise", "Score"),
+    "outputs": ("Average", "Last", "RandomIterate"),
+    "problem": ("Problem",),
+    "simulation": ("Simulation", "simulate"),
+    "steps": ("Constant", "Harmonic", "InverseSqrt"),
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = ["errors", "problems", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("errors", "problems"):
+        return importlib.import_module(f"postgrad.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'postgrad' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"postgrad.{_HOME[name]}"), name)
+    globals()[name] = value  # so that the next look-up is direct
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

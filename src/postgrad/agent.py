@@ -1,0 +1,182 @@
+"""One live decision: observe a batch, ask for the decision."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from postgrad.algorithm import BayesianSGD, Info, State
+from postgrad.beliefs import Belief
+from postgrad.checks import as_numbers
+from postgrad.density import log_density
+from postgrad.errors import (
+    BatchError,
+    DecisionError,
+    DivergenceError,
+    DuplicateBatchError,
+    ImpossibleDataError,
+    SupportError,
+)
+from postgrad.problem import Decision, Problem
+
+
+class Agent:
+    """Keeps one decision good while batches arrive.
+
+    Every `observe` is one stage of `BayesianSGD`. Bad input raises a typed error from
+    `postgrad.errors` before anything changes: a batch counts entirely or not at all.
+
+    Batches of any size share a few compiled programs (sizes are padded to powers of two), so only
+    the first batch of a new size class is slow.
+    """
+
+    def __init__(self, problem: Problem, belief: Belief, x: Any, **options: Any):
+        """Start from a prior and an initial decision.
+
+        Args:
+            problem: Cost, model and feasible set.
+            belief: pi_0.
+            x: x_1, the decision in force until the first batch.
+            **options: As for `BayesianSGD`: gradient, steps, output, iterations, samples, seed.
+        """
+        self._algorithm = BayesianSGD(problem, **options)
+        self._state = self._algorithm.init(belief, x)
+        self._event_shape = problem.likelihood(
+            self._state.x, jax.tree.map(lambda leaf: leaf[0], belief.examples())
+        ).event_shape
+        self._info: Info | None = None
+        self._ids: set[str] = set()
+
+    @property
+    def decision(self) -> np.ndarray:
+        """The decision in force, in the shape of the initial x."""
+        return np.asarray(self._state.decision)[()]
+
+    @property
+    def belief(self) -> Belief:
+        """The current posterior."""
+        return self._state.belief
+
+    @property
+    def stage(self) -> int:
+        """How many batches have been observed."""
+        return int(self._state.stage) - 1
+
+    @property
+    def state(self) -> State:
+        """Everything that would be needed to go on elsewhere."""
+        return self._state
+
+    @property
+    def info(self) -> Info | None:
+        """What the last stage told about itself; None before the first."""
+        return self._info
+
+    def observe(self, batch: Any, *, id: str | None = None, x: Any = None) -> np.ndarray:  # noqa: A002
+        """Bayes' rule, then K projected steps.
+
+        Args:
+            batch: One observation or several along the leading axis.
+            id: A name for the batch. A name seen before is an error, so that a batch which is
+                delivered twice is not counted twice.
+            x: The decision in force when the batch arose; the last one issued, if not given.
+
+        Returns:
+            The new decision.
+
+        Raises:
+            BatchError: If the batch is empty, not finite numbers or of the wrong shape.
+            SupportError: If an observation lies outside the model's support.
+            ImpossibleDataError: If no theta explains the batch.
+            DuplicateBatchError: If the id was seen before.
+            DecisionError: If x is not finite numbers in the decision's shape.
+            DivergenceError: If the new decision is not finite.
+        """
+        if id is not None and id in self._ids:
+            raise DuplicateBatchError(f"batch {id!r} was observed before")
+        rows = self._rows(batch)
+        in_force = self._state.decision if x is None else self._in_force(x)
+        padded, weight = _pad(rows)
+        state, info, verdict = _observe(self._algorithm, self._state, padded, weight, in_force)
+        possible, proper, finite = np.asarray(verdict)
+        if not (possible and proper):
+            self._refuse(rows, in_force)
+        if not finite:
+            raise DivergenceError(
+                f"the step from x = {self.decision} is not finite: the gradient was "
+                f"{np.asarray(info.gradient).tolist()}; use smaller steps or a bounded feasible set"
+            )
+        self._state, self._info = state, info
+        if id is not None:
+            self._ids.add(id)
+        return self.decision
+
+    def _rows(self, batch: Any) -> Float[np.ndarray, "D ..."]:
+        rows = as_numbers(batch, BatchError, "batch")
+        if rows.shape == self._event_shape:
+            rows = rows[None]
+        if rows.shape[1:] != self._event_shape or rows.ndim != 1 + len(self._event_shape):
+            raise BatchError(
+                f"batch must have shape (D, {', '.join(map(str, self._event_shape))}), "
+                f"got {rows.shape}"
+            )
+        if rows.shape[0] == 0:
+            raise BatchError("batch must have at least one observation, got none")
+        return rows
+
+    def _in_force(self, x: Any) -> Decision:
+        numbers = as_numbers(x, DecisionError, "x")
+        if numbers.shape != self._state.x.shape:
+            raise DecisionError(f"x must have shape {self._state.x.shape}, got {numbers.shape}")
+        return jnp.asarray(numbers)
+
+    def _refuse(self, rows: np.ndarray, x: Decision) -> None:
+        """Find out what is wrong with a batch that cannot have happened, and say so."""
+        likelihood = self._algorithm.problem.likelihood
+        for number, row in enumerate(rows):
+            y = jnp.asarray(row)
+            inside = jax.vmap(lambda theta, y=y: likelihood(x, theta).support(y))(
+                self._state.belief.examples()
+            )
+            if not np.any(inside):
+                raise SupportError(
+                    f"row {number} of the batch, {row}, lies outside the model's support "
+                    f"for every theta, at x = {np.asarray(x)}"
+                )
+        raise ImpossibleDataError(
+            f"no theta in the belief's support explains the batch {rows.tolist()} "
+            f"at x = {np.asarray(x)}: each has density zero"
+        )
+
+
+@eqx.filter_jit
+def _observe(
+    algorithm: BayesianSGD, state: State, batch: Any, weight: Any, x: Decision
+) -> tuple[State, Info, Array]:
+    """A stage, and whether the batch is possible, the posterior proper, the decision finite."""
+    new, info = algorithm.step(state, batch, weight=weight, x=x)
+
+    def explained(y: Array) -> Array:
+        log_f = jax.vmap(lambda theta: log_density(algorithm.problem.likelihood(x, theta), y))
+        return jnp.any(log_f(state.belief.examples()) > -jnp.inf)
+
+    leaves = jax.tree.leaves(eqx.filter(new.belief, eqx.is_inexact_array))
+    verdict = jnp.stack(
+        [
+            jnp.all(jax.vmap(explained)(batch)),
+            ~jnp.any(jnp.stack([jnp.any(jnp.isnan(leaf)) for leaf in leaves])),
+            jnp.all(jnp.isfinite(new.x)) & jnp.all(jnp.isfinite(new.decision)),
+        ]
+    )
+    return new, info, verdict
+
+
+def _pad(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows padded to a power of two with copies of the first, and their weights 1 or 0."""
+    count = rows.shape[0]
+    size = 1 << (count - 1).bit_length()
+    weight = (np.arange(size) < count).astype(np.float64)
+    return np.concatenate([rows, np.repeat(rows[:1], size - count, axis=0)]), weight

@@ -1,0 +1,94 @@
+"""The contract of a belief, and the likelihood that all of them read."""
+
+import abc
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.checks import as_array
+from postgrad.density import log_density
+from postgrad.errors import PriorError
+from postgrad.problem import Decision, Model
+
+
+class Belief(eqx.Module):
+    """What is believed about theta: pi_t.
+
+    Laws, checked for every final class of this room: the order of batches does not matter; a split
+    batch equals the whole; an observation of weight zero is no observation; `vmap` equals a loop;
+    saved and restored is bit-identical.
+    """
+
+    @abc.abstractmethod
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Float[Array, "D ..."],
+        weight: Float[Array, " D"] | None = None,
+    ) -> Self:
+        """pi_t from pi_{t-1} and a batch that arose under the decision x.
+
+        Args:
+            likelihood: f(.; x, theta), the distribution of one observation.
+            x: The decision in force when the batch arose.
+            batch: D observations along the leading axis.
+            weight: How much each observation counts; None counts all once. Zero weights are
+                how batches of varying size share one compiled program.
+        """
+
+    @abc.abstractmethod
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """Independent draws theta ~ pi_t, stacked in `shape` before theta's own axes."""
+
+    @abc.abstractmethod
+    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
+        """Log f_hat(xi; x), the log of E_{pi_t} f(xi; x, theta), at one xi."""
+
+    @abc.abstractmethod
+    def examples(self) -> PyTree:
+        """Values of theta on which to try a model at the door, along a leading axis."""
+
+    @abc.abstractmethod
+    def check(self, likelihood: Model, x: Decision) -> None:
+        """Raise `ModelError` where this belief's mathematics does not hold for the model."""
+
+
+def log_likelihood(
+    likelihood: Model,
+    x: Decision,
+    theta: PyTree,
+    batch: Float[Array, "D ..."],
+    weight: Float[Array, " D"] | None,
+) -> Float[Array, ""]:
+    """sum_j w_j log f(y_j; x, theta)."""
+    log_f = log_density(likelihood(x, theta), batch)
+    if weight is not None:  # 0 * -inf is NaN, so an observation without weight is left out
+        log_f = jnp.where(weight > 0, weight * log_f, 0.0)
+    return jnp.sum(log_f)
+
+
+def as_points(points: PyTree) -> PyTree:
+    """Values of theta along a leading axis, as float64 arrays with one leading length."""
+    points = jax.tree.map(
+        lambda leaf: as_array(leaf, PriorError, "points"), points, is_leaf=_is_leaf
+    )
+    lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(points)}
+    if len(lengths) != 1 or lengths <= {(), (0,)}:
+        raise PriorError(
+            f"points must be values of theta along one leading axis, got lengths {sorted(lengths)}"
+        )
+    return points
+
+
+def as_theta(theta: PyTree) -> PyTree:
+    """One value of theta, as float64 arrays."""
+    return jax.tree.map(lambda leaf: as_array(leaf, PriorError, "theta"), theta, is_leaf=_is_leaf)
+
+
+def _is_leaf(node: object) -> bool:
+    # a list of numbers is an array to the user, not a tree of scalars
+    return isinstance(node, list)

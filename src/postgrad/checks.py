@@ -1,0 +1,64 @@
+"""Checks at the door: user input becomes float64 arrays or a typed error that names the value."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from postgrad.errors import PostgradError
+
+
+def is_concrete(*values: PyTree) -> bool:
+    """Whether all leaves are known numbers, i.e. we are not inside `jit`, `vmap` or `grad`.
+
+    Checks look at numbers, so they apply at the door and vanish inside compiled programs.
+    """
+    leaves = jax.tree.leaves(values)
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+
+
+def as_numbers(value: Any, error: type[PostgradError], what: str) -> np.ndarray:
+    """`value` as a float64 NumPy array of finite numbers.
+
+    Args:
+        value: A number, a sequence or an array.
+        error: The error to raise.
+        what: The name of the value in the message.
+
+    Raises:
+        error: On booleans, strings, objects, complex numbers, ragged lists, NaN and infinities.
+    """
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as problem:
+        raise error(f"{what} must be numbers of one shape, got {value!r}: {problem}") from problem
+    if array.dtype.kind not in "fiu":
+        raise error(f"{what} must be real numbers, got {_shown(array)} of type {array.dtype}")
+    array = array.astype(np.float64, copy=False)
+    finite = np.isfinite(array)
+    if not finite.all():
+        where = np.argwhere(~finite)[0].tolist()
+        place = f" at index {where}" if where else ""
+        raise error(f"{what} must be finite, got {array[tuple(where)]}{place}")
+    return array
+
+
+def as_array(value: Any, error: type[PostgradError], what: str) -> Array:
+    """`value` as a float64 JAX array, checked by `as_numbers` unless it is being traced."""
+    if is_concrete(value):
+        return jnp.asarray(as_numbers(value, error, what))
+    return jnp.asarray(value, dtype=jnp.float64)
+
+
+def as_count(value: Any, error: type[PostgradError], what: str) -> int:
+    """`value` as a positive Python int."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise error(f"{what} must be a positive whole number, got {value!r}")
+    return int(value)
+
+
+def _shown(array: np.ndarray) -> str:
+    text = repr(array.tolist())
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,41 @@
+"""Densities f(xi; x, theta), as distributions with numpyro's protocol give them."""
+
+from typing import Any, Protocol
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+
+class Distribution(Protocol):
+    """What postgrad asks of a distribution: the part of numpyro's protocol that it uses."""
+
+    batch_shape: tuple[int, ...]
+    event_shape: tuple[int, ...]
+    has_rsample: bool
+    support: Any
+
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        """Draws of the given shape."""
+
+    def log_prob(self, value: Array) -> Array:
+        """The log-density of each value."""
+
+
+def log_density(distribution: Distribution, value: Array) -> Float[Array, "..."]:
+    """Log f(value), which is -inf outside the support.
+
+    numpyro evaluates a density's formula wherever it is asked to: `Exponential(1.0).log_prob(-1.0)`
+    is 1.0. A posterior fed with that would be confidently wrong, so the support is checked here.
+    The formula is evaluated at a feasible stand-in outside the support, which keeps NaN out of
+    the gradient of the branch not taken.
+    """
+    support = distribution.support
+    inside = support(value)
+    event = (1,) * support.event_dim
+    stand_in = lax.stop_gradient(support.feasible_like(value))
+    safe = jnp.where(jnp.reshape(inside, inside.shape + event), value, stand_in)
+    missing = len(distribution.event_shape) - support.event_dim
+    if missing > 0:  # the support constrains each coordinate, the event is all of them
+        inside = jnp.all(inside, axis=tuple(range(-missing, 0)))
+    return jnp.where(inside, distribution.log_prob(safe), -jnp.inf)

@@ -1,0 +1,62 @@
+"""What can go wrong, each by name.
+
+Every error of postgrad is a `PostgradError`, names the offending value and says what was expected.
+All of them are raised before any state changes. They are `ValueError`s too, so that code which
+knows nothing of postgrad can catch them.
+"""
+
+
+class PostgradError(ValueError):
+    """The root of all errors that postgrad raises on purpose."""
+
+
+class BatchError(PostgradError):
+    """A batch that is not data: empty, not finite, not numbers, or of the wrong shape."""
+
+
+class SupportError(PostgradError):
+    """Data that the model cannot have produced, whatever theta is."""
+
+
+class ImpossibleDataError(PostgradError):
+    """Data that no theta in the belief's support explains: the posterior would be 0/0."""
+
+
+class DuplicateBatchError(PostgradError):
+    """A batch whose id was seen before: counting it twice would overstate what is known."""
+
+
+class DecisionError(PostgradError):
+    """A decision that is not finite, has the wrong shape or lies outside the feasible set."""
+
+
+class FeasibleSetError(PostgradError):
+    """A feasible set that is empty or ill defined."""
+
+
+class ModelError(PostgradError):
+    """A model that yields no usable distribution at some (x, theta)."""
+
+
+class CostError(PostgradError):
+    """A cost that is not one finite number."""
+
+
+class GradientError(PostgradError):
+    """A gradient estimator that would be wrong for the model at hand."""
+
+
+class PriorError(PostgradError):
+    """A belief whose support or prior is no probability distribution."""
+
+
+class StepSizeError(PostgradError):
+    """A step size that is not positive and finite."""
+
+
+class SettingError(PostgradError):
+    """A count, a name or another setting outside its range."""
+
+
+class DivergenceError(PostgradError):
+    """A gradient step that left the numbers: the new decision is not finite."""

@@ -1,0 +1,30 @@
+"""The paper's estimator for decision-dependent uncertainty."""
+
+from typing import ClassVar
+
+from jaxtyping import Array, PyTree
+
+from postgrad.beliefs import Belief
+from postgrad.gradients.gradient import Gradient, score_gradient
+from postgrad.problem import Decision, Problem
+
+
+class MixtureScore(Gradient):
+    """The paper's eq. dependent gradient estimator, with f_hat over the whole belief.
+
+    grad_x h(x, xi) + h(x, xi) grad_x f_hat_t(xi; x) / f_hat_t(xi; x),
+    xi ~ f(.; x, theta),   theta ~ pi_t,   f_hat_t(.; x) = E_{pi_t} f(.; x, theta).
+    """
+
+    unbiased: ClassVar[bool] = True
+
+    def estimate(
+        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
+    ) -> Decision:
+        """Both terms at one draw."""
+        return score_gradient(
+            problem, lambda x, xi: belief.log_mixture(problem.model, x, xi), x, theta, key
+        )
+
+    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
+        """Densities are all it needs."""

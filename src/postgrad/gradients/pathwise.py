@@ -1,0 +1,42 @@
+"""The derivative along the sample path."""
+
+from typing import ClassVar
+
+import jax
+from jaxtyping import Array, PyTree
+
+from postgrad.beliefs import Belief
+from postgrad.errors import GradientError
+from postgrad.gradients.gradient import Gradient
+from postgrad.problem import Decision, Problem
+
+
+class Pathwise(Gradient):
+    """d/dx h(x, xi(x, theta, noise)): infinitesimal perturbation analysis.
+
+    Where the model ignores x this is the paper's eq. independent gradient estimator,
+
+        grad_x h(x, xi),   xi ~ f(.; theta),   theta ~ pi_t.
+
+    Where the model depends on x, xi is a differentiable transform of x and noise, and the total
+    derivative goes through it: unbiased, with far less variance than a score.
+    """
+
+    unbiased: ClassVar[bool] = True
+
+    def estimate(
+        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
+    ) -> Decision:
+        """The total derivative of the cost of one draw."""
+        del belief
+        return jax.grad(lambda x: problem.cost(x, problem.model(x, theta).sample(key)))(x)
+
+    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
+        """A model that depends on x must be reparameterised, else half the derivative is lost."""
+        distribution = problem.model(x, theta)
+        if not distribution.has_rsample and problem.depends_on_decision(x, theta):
+            raise GradientError(
+                f"Pathwise needs draws that are differentiable in x, but "
+                f"{type(distribution).__name__} has none and the model depends on x; "
+                f"use Score() or MixtureScore()"
+            )

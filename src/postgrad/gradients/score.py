@@ -1,0 +1,34 @@
+"""The score at the sampled theta."""
+
+from typing import ClassVar
+
+from jaxtyping import Array, PyTree
+
+from postgrad.beliefs import Belief
+from postgrad.density import log_density
+from postgrad.gradients.gradient import Gradient, score_gradient
+from postgrad.problem import Decision, Problem
+
+
+class Score(Gradient):
+    """The likelihood-ratio estimator at the sampled theta.
+
+        grad_x h(x, xi) + h(x, xi) grad_x log f(xi; x, theta),   xi ~ f(.; x, theta),  theta ~ pi_t.
+
+    `MixtureScore` is its conditional expectation given xi: this one costs O(1) instead of
+    O(|Theta|), with somewhat more variance.
+    """
+
+    unbiased: ClassVar[bool] = True
+
+    def estimate(
+        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
+    ) -> Decision:
+        """Both terms at one draw."""
+        del belief
+        return score_gradient(
+            problem, lambda x, xi: log_density(problem.model(x, theta), xi), x, theta, key
+        )
+
+    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
+        """Densities are all it needs."""

@@ -1,0 +1,160 @@
+"""Runs the paper's experiments and sums them up."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from postgrad.algorithm import BayesianSGD
+from postgrad.beliefs import Grid
+from postgrad.errors import SettingError
+from postgrad.feasible import Reals
+from postgrad.paper.experiments import ALGORITHMS, BATCH_SIZES, BOX, EXPERIMENTS
+from postgrad.simulation import Simulation, simulate
+
+POSTERIOR = "posterior"
+NAMES = (*EXPERIMENTS, POSTERIOR)
+# A literal run that has been out here has diverged: in float64 some of them overflow, and some
+# stick where adding theta to x no longer changes it. None of those that return went beyond 1e5.
+DIVERGED_BEYOND = 1e6
+
+Watch = Callable[[str, int, int], None]
+
+
+def select(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
+    """`names` without repeats, or all known ones if there are none.
+
+    Raises:
+        SettingError: On an unknown name; the message lists the known ones.
+    """
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SettingError(
+            f"unknown {what} {', '.join(map(repr, unknown))}; known are {', '.join(known)}"
+        )
+    return list(dict.fromkeys(names)) or list(known)
+
+
+def plan(names: Sequence[str], algorithms: Sequence[str]) -> tuple[dict[str, list[str]], list[int]]:
+    """Which algorithms to run in each experiment, and which batch sizes for the posterior.
+
+    Args:
+        names: Experiments; all, if empty.
+        algorithms: Algorithms; those of the paper, if empty.
+    """
+    chosen = select(names, NAMES, "experiment")
+    if algorithms:
+        algorithms = select(algorithms, list(ALGORITHMS), "algorithm")
+    curves = {
+        name: list(algorithms or EXPERIMENTS[name].algorithms)
+        for name in chosen
+        if name in EXPERIMENTS
+    }
+    return curves, list(BATCH_SIZES) if POSTERIOR in chosen else []
+
+
+def reproduce(
+    names: Sequence[str] = (),
+    *,
+    algorithms: Sequence[str] = (),
+    runs: int = 100,
+    horizon: int = 1000,
+    seed: int = 0,
+    literal: bool = False,
+    watch: Watch = lambda label, done, total: None,
+) -> dict[str, Any]:
+    """The summary of the named experiments, as plain lists and numbers.
+
+    Args:
+        names: Experiments; all, if empty.
+        algorithms: Algorithms; those of the paper, if empty.
+        runs: Runs of each algorithm.
+        horizon: Stages of each run.
+        seed: The seed of everything.
+        literal: Without the box that the paper does not state.
+        watch: Called with what is being run, and the run-stages done and to do.
+    """
+    curves, batch_sizes = plan(names, algorithms)
+    total = (sum(map(len, curves.values())) + len(batch_sizes)) * runs * horizon
+    done = 0
+    settings: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
+
+    def run(label: str, *parts: Any, **options: Any) -> Simulation:
+        watch(label, done, total)
+
+        def progress(more: int) -> None:
+            nonlocal done
+            done += more
+            watch(label, done, total)
+
+        algorithm, belief, x, theta = parts
+        return simulate(algorithm, belief, x, theta, **settings, **options, progress=progress)
+
+    feasible = Reals() if literal else BOX
+    experiments = {}
+    for name, chosen in curves.items():
+        experiment = EXPERIMENTS[name]
+        instance = experiment.instance(feasible)
+        results = {}
+        for key in chosen:
+            part = ALGORITHMS[key]
+            algorithm = BayesianSGD(instance.problem, part.gradient or experiment.gradient)
+            result = run(
+                f"{name}: {key}", algorithm, part.belief(instance), instance.x, instance.theta
+            )
+            results[key] = _errors(result, instance.x_star)
+        experiments[name] = {
+            "x_star": np.atleast_1d(instance.x_star).tolist(),
+            **settings,
+            "feasible": "unbounded" if literal else "[-20, 20]",
+            "algorithms": results,
+        }
+
+    posterior = {}
+    for size in batch_sizes:
+        experiment = EXPERIMENTS["quadratic-1d-dependent"]
+        instance = experiment.instance(feasible)
+        result = run(
+            f"{POSTERIOR}: D={size}",
+            BayesianSGD(instance.problem, experiment.gradient),
+            Grid(instance.points),
+            instance.x,
+            instance.theta,
+            batch_size=size,
+            record=lambda state, theta=instance.theta: state.belief.probability(theta),
+        )
+        posterior[f"D={size}"] = _interval(result.record[~_diverged(result)])
+    return {"experiments": experiments, "posterior": posterior}
+
+
+def _diverged(result: Simulation) -> np.ndarray:
+    size = np.abs(result.decisions).max(axis=tuple(range(1, result.decisions.ndim)))
+    return ~(size <= DIVERGED_BEYOND)  # NaN compares false, so it counts
+
+
+def _errors(result: Simulation, x_star: Any) -> dict[str, Any]:
+    """Mean and standard deviation of the error over the runs that did not diverge."""
+    diverged = _diverged(result)
+    errors = result.errors(x_star)[~diverged]
+    return {
+        "mean_error": _numbers(errors, np.mean),
+        "std_error": _numbers(errors, np.std),
+        "diverged": int(diverged.sum()),
+    }
+
+
+def _interval(values: np.ndarray) -> dict[str, Any]:
+    """The mean over runs with its 95 % confidence interval, within [0, 1]."""
+    mean = values.mean(axis=0)
+    half = 1.96 * values.std(axis=0, ddof=min(1, len(values) - 1)) / np.sqrt(len(values))
+    return {
+        "mean": mean.tolist(),
+        "low": np.clip(mean - half, 0.0, 1.0).tolist(),
+        "high": np.clip(mean + half, 0.0, 1.0).tolist(),
+    }
+
+
+def _numbers(errors: np.ndarray, statistic: Callable[..., np.ndarray]) -> list[float | None]:
+    if len(errors) == 0:  # all diverged: there is no number to give
+        return [None] * errors.shape[1]
+    return statistic(errors, axis=0).tolist()

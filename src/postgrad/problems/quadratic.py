@@ -1,0 +1,77 @@
+"""The four quadratic test problems of the paper, section 4.1.
+
+The paper states no feasible set for them, but its theory needs a compact one, and without it a
+decision-dependent run in a few hundred overflows: they come on the box [-20, 20].
+"""
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jaxtyping import Array
+
+from postgrad.feasible import Box, FeasibleSet
+from postgrad.problem import Problem
+from postgrad.problems.instance import Instance
+
+_BOX = Box(-20.0, 20.0)
+_SIGMA = 4.0
+
+
+def _univariate_cost(x: Array, xi: Array) -> Array:
+    return (x - 5.0) ** 2 + 0.5 * xi * x
+
+
+def univariate_independent(feasible: FeasibleSet = _BOX) -> Instance:
+    """H = (x - 5)^2 + xi x / 2 with xi ~ N(theta, 4^2), so H = x^2 - 5.5 x + 25 at theta_c = 9."""
+    return Instance(
+        problem=Problem(_univariate_cost, lambda x, theta: dist.Normal(theta, _SIGMA), feasible),
+        theta=jnp.asarray(9.0),
+        x_star=jnp.asarray(2.75),
+        x=jnp.asarray(0.0),
+        points=jnp.arange(1.0, 21.0),
+    )
+
+
+def multivariate_independent(feasible: FeasibleSet = _BOX) -> Instance:
+    """H = (x_1 - 1)^2 + (x_2 - 2)^2 + xi (x_1 + x_2) with xi exponential of mean theta_c = 4."""
+    return Instance(
+        problem=Problem(
+            cost=lambda x, xi: (x[0] - 1.0) ** 2 + (x[1] - 2.0) ** 2 + xi * (x[0] + x[1]),
+            model=lambda x, theta: dist.Exponential(1.0 / theta),
+            feasible=feasible,
+        ),
+        theta=jnp.asarray(4.0),
+        x_star=jnp.asarray([-1.0, 0.0]),
+        x=jnp.asarray([5.0, 5.0]),
+        points=jnp.arange(1.0, 21.0),
+    )
+
+
+def univariate_dependent(feasible: FeasibleSet = _BOX) -> Instance:
+    """H as in one dimension above with xi ~ N(x + theta, 4^2): H = 1.5 x^2 - 8 x + 25, theta_c = 4.
+
+    The performatively stable point, where descent blind to the dependence ends, is 3.2.
+    """
+    return Instance(
+        problem=Problem(
+            _univariate_cost, lambda x, theta: dist.Normal(x + theta, _SIGMA), feasible
+        ),
+        theta=jnp.asarray(4.0),
+        x_star=jnp.asarray(8.0 / 3.0),
+        x=jnp.asarray(0.0),
+        points=jnp.arange(1.0, 31.0),
+    )
+
+
+def multivariate_dependent(feasible: FeasibleSet = _BOX) -> Instance:
+    """H = (x_1 - 1)^2 + (x_2 - 2)^2 + xi with xi exponential of mean (x_1 - x_2)^2 + theta."""
+    return Instance(
+        problem=Problem(
+            cost=lambda x, xi: (x[0] - 1.0) ** 2 + (x[1] - 2.0) ** 2 + xi,
+            model=lambda x, theta: dist.Exponential(1.0 / ((x[0] - x[1]) ** 2 + theta)),
+            feasible=feasible,
+        ),
+        theta=jnp.asarray(4.0),
+        x_star=jnp.asarray([4.0 / 3.0, 5.0 / 3.0]),
+        x=jnp.asarray([5.0, 5.0]),
+        points=jnp.arange(1.0, 21.0),
+    )

@@ -1,0 +1,236 @@
+"""Closed loops: truth -> data -> algorithm -> decision -> data, many runs at once."""
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from jaxtyping import Array, PyTree
+
+from postgrad import threefry
+from postgrad.algorithm import BayesianSGD, State
+from postgrad.beliefs import Belief
+from postgrad.checks import as_count
+from postgrad.errors import SettingError
+from postgrad.hoist import hoist
+
+# Runs per compiled call. On a CPU small enough for the caches, and fixed: run i always has the
+# same place in the same program, so it is the same to the last bit whatever the number of runs.
+_LANES = {"cpu": 50}
+_LANES_ELSEWHERE = 5000
+# Stages per compiled call: how often progress can be told.
+_SEGMENT = 250
+_REMEMBERED = 64
+
+
+def _once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Remembers results by the structure, shapes and types of the arguments, not their numbers.
+
+    Several threads may ask at the same time; one of them does the work.
+    """
+    results: dict[Hashable, Any] = {}
+    lock = threading.Lock()
+
+    @functools.wraps(function)
+    def remembered(*arguments: Any) -> Any:
+        leaves, tree = jax.tree.flatten(arguments)
+        kinds = (jax.typeof(leaf) if eqx.is_array(leaf) else leaf for leaf in leaves)
+        signature = (tree, *kinds)
+        with lock:
+            if signature not in results:
+                if len(results) >= _REMEMBERED:
+                    results.clear()
+                results[signature] = function(*arguments)
+            return results[signature]
+
+    return remembered
+
+
+class Simulation(eqx.Module):
+    """The record of many runs, as plain NumPy arrays with named axes.
+
+    Attributes:
+        decisions: What was in force, (run, stage, *x.shape); stage 0 is the initial decision.
+        record: What `simulate(record=...)` asked for, with axes (run, stage, ...) in each leaf.
+    """
+
+    decisions: np.ndarray
+    record: PyTree
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes of `decisions`."""
+        return ("run", "stage", *(f"x_{i}" for i in range(self.decisions.ndim - 2)))
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """Whether each run left the finite numbers at any stage, (run,)."""
+        return ~np.isfinite(self.decisions).all(axis=tuple(range(1, self.decisions.ndim)))
+
+    def errors(self, x_star: Any) -> np.ndarray:
+        """|x_t - x*|_2, (run, stage)."""
+        gap = (self.decisions - np.asarray(x_star)).reshape(*self.decisions.shape[:2], -1)
+        return np.linalg.norm(gap, axis=-1)
+
+
+def simulate(
+    algorithm: BayesianSGD,
+    belief: Belief,
+    x: Any,
+    theta: PyTree,
+    *,
+    runs: int = 100,
+    horizon: int = 1000,
+    batch_size: int = 1,
+    seed: int = 0,
+    record: Callable[[State], PyTree] = lambda state: (),
+    progress: Callable[[int], None] = lambda done: None,
+) -> Simulation:
+    """Runs an algorithm in a world whose truth is theta.
+
+    Run i derives its randomness from (seed, i) alone, and its data noise from (seed, i, stage): it
+    is the same whatever the number of runs, and different algorithms meet the same noise.
+
+    Args:
+        algorithm: The algorithm; its own seed is replaced, run by run.
+        belief: pi_0.
+        x: x_1.
+        theta: theta_c, the truth.
+        runs: How many runs.
+        horizon: T, how many stages.
+        batch_size: D, how many observations a stage.
+        seed: The seed of everything.
+        record: A function of the state, whose results are kept for every stage.
+        progress: Called with the number of run-stages done since the last call.
+
+    Raises:
+        SettingError: If a count is not a positive whole number.
+        PostgradError: As `BayesianSGD.init` does.
+    """
+    runs = as_count(runs, SettingError, "runs")
+    horizon = as_count(horizon, SettingError, "horizon")
+    batch_size = as_count(batch_size, SettingError, "batch_size")
+    start = algorithm.init(belief, x)
+    stage = jax.tree_util.Partial(_stage, algorithm, theta, batch_size)
+    moving, fixed = eqx.partition(start, _moving(stage, start))
+    lanes = _LANES.get(jax.default_backend(), min(runs, _LANES_ELSEWHERE))
+    lengths = [_SEGMENT] * (horizon // _SEGMENT) + [horizon % _SEGMENT] * (horizon % _SEGMENT > 0)
+
+    initial = _observe(record)(start)
+    seen = jax.tree.map(
+        lambda leaf: np.empty((runs, horizon + 1, *leaf.shape), leaf.dtype), initial
+    )
+
+    def keep(rows: slice, columns: slice) -> Callable[[np.ndarray, Array], None]:
+        def store(out: np.ndarray, leaf: Array) -> None:
+            out[rows, columns] = np.swapaxes(np.asarray(leaf), 0, 1)[: rows.stop - rows.start]
+
+        return store
+
+    def run_chunk(chunk: int) -> None:
+        states, keys = _stack(moving, lanes), _keys(seed, chunk * lanes, lanes)
+        rows = slice(chunk * lanes, min((chunk + 1) * lanes, runs))
+        first = 1
+        for length in lengths:
+            arguments = (stage, record, fixed, states, keys, jnp.asarray(first), length)
+            states, new = _compile(*arguments)(*arguments)
+            jax.tree.map(keep(rows, slice(first, first + length)), seen, new)
+            progress((rows.stop - rows.start) * length)
+            first += length
+
+    jax.tree.map(keep(slice(0, runs), slice(0, 1)), seen, _stack(_stack(initial, runs), 1))
+    # A compiled call of this size keeps one core busy, and releases Python meanwhile.
+    with ThreadPoolExecutor(os.cpu_count() if jax.default_backend() == "cpu" else 1) as pool:
+        list(pool.map(run_chunk, range(-(-runs // lanes))))
+    return Simulation(*seen)
+
+
+def _observe(record: Callable[[State], PyTree]) -> Callable[[State], PyTree]:
+    return lambda state: (state.decision, record(state))
+
+
+def _stage(
+    algorithm: BayesianSGD, theta: PyTree, batch_size: int, draw: PyTree, state: State
+) -> State:
+    """One stage of one run, given draw = (the run's key, t)."""
+    key, t = draw
+    key_data, key_algorithm = random.split(key)
+    # The data: y_t ~ f(.; x_t, theta_c).
+    truth = algorithm.problem.likelihood(state.decision, theta)
+    batch = truth.sample(random.fold_in(key_data, t), (batch_size,))
+    seeded, counted = eqx.tree_at(
+        lambda pair: (pair[0].key, pair[1].stage), (algorithm, state), (key_algorithm, t)
+    )
+    return seeded.step(counted, batch)[0]
+
+
+@_once
+def _moving(stage: Callable[[PyTree, State], State], state: State) -> State:
+    """Which leaves of the state a stage changes: a grid's points, for one, stay as they are."""
+    traced = jax.make_jaxpr(stage)((threefry.key(0), state.stage), state).jaxpr
+    entered = traced.invars[len(traced.invars) - len(traced.outvars) :]
+    changed = [before is not after for before, after in zip(entered, traced.outvars, strict=True)]
+    return jax.tree.unflatten(jax.tree.structure(state), changed)
+
+
+@eqx.filter_jit
+def _stack(state: State, lanes: int) -> State:
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (lanes, *leaf.shape)), state)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _keys(seed: int, first: int, lanes: int) -> Array:
+    return jax.vmap(random.fold_in, (None, 0))(threefry.key(seed), first + jnp.arange(lanes))
+
+
+def _advance(
+    stage: Callable[[PyTree, State], State],
+    record: Callable[[State], PyTree],
+    fixed: State,
+    states: State,
+    keys: Array,
+    first: Array,
+    length: int,
+) -> tuple[State, PyTree]:
+    """Stages first, ..., first + length - 1 of each run, and what was seen after each.
+
+    Args:
+        stage: One stage of one run.
+        record: What to keep.
+        fixed: The leaves of the state that are the same in all runs, always.
+        states: The other leaves, stacked over runs.
+        keys: The runs' keys.
+        first: The number of the first stage.
+        length: How many stages.
+    """
+    one_key, one_state = jax.tree.map(lambda leaf: leaf[0], (keys, states))
+    moves = jax.tree.map(lambda leaf: leaf is None, fixed, is_leaf=lambda leaf: leaf is None)
+
+    def move(draw: PyTree, moving: State) -> State:
+        return eqx.filter(stage(draw, eqx.combine(moving, fixed)), moves)
+
+    # The stage number is an input of its own rather than a part of the state, so that the random
+    # numbers of all stages can be drawn at once.
+    draw, finish = hoist(move, (one_key, first), one_state)
+    stages = first + jnp.arange(length)
+    noise = jax.vmap(lambda t: jax.vmap(lambda key: draw((key, t)))(keys))(stages)
+
+    def body(states: State, noise: PyTree) -> tuple[State, PyTree]:
+        states = jax.vmap(finish)(noise, states)
+        seen = jax.vmap(lambda state: _observe(record)(eqx.combine(state, fixed)))(states)
+        return states, seen
+
+    return lax.scan(body, states, noise)
+
+
+@_once
+def _compile(*arguments: Any) -> Callable[..., tuple[State, PyTree]]:
+    jitted: Any = eqx.filter_jit(_advance)
+    return jitted.lower(*arguments).compile()

@@ -1,0 +1,27 @@
+"""What the laws walk: every final class of a room, so that a new file is tested by being there."""
+
+import importlib
+import inspect
+import pkgutil
+
+
+def members(package: str, base: type) -> list[type]:
+    """All final subclasses of `base` defined in the modules of `package`."""
+    root = importlib.import_module(package)
+    names = [package]
+    if hasattr(root, "__path__"):
+        names += [f"{package}.{module.name}" for module in pkgutil.iter_modules(root.__path__)]
+    found = {
+        value
+        for name in names
+        for value in vars(importlib.import_module(name)).values()
+        if inspect.isclass(value) and issubclass(value, base) and not inspect.isabstract(value)
+    }
+    return sorted(found, key=lambda member: member.__name__)
+
+
+def examples(package: str, base: type, table: dict) -> list:
+    """The examples of each member, one after the other; a member without examples is an error."""
+    missing = [member.__name__ for member in members(package, base) if member not in table]
+    assert not missing, f"no examples for {missing}: add some, so that the laws reach them"
+    return [example for member in members(package, base) for example in table[member]]

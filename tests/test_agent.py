@@ -1,0 +1,141 @@
+"""The agent: bad input is refused by name, and leaves no trace."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import postgrad as pg
+from postgrad import errors
+from postgrad.problems import quadratic
+
+ONE = quadratic.univariate_dependent()
+
+
+def agent(**options):
+    return pg.Agent(ONE.problem, pg.Grid(ONE.points), 0.0, **options)
+
+
+def positive():
+    problem = pg.Problem(
+        lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Exponential(1.0 / theta), pg.Box(0, 50)
+    )
+    return pg.Agent(problem, pg.Grid(jnp.arange(1.0, 9.0)), 1.0)
+
+
+def bounded():
+    problem = pg.Problem(
+        lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(theta, theta + 2)
+    )
+    return pg.Agent(problem, pg.Grid([0.0, 1.0, 5.0]), 1.0)
+
+
+def vector():
+    problem = pg.Problem(
+        lambda x, xi: jnp.sum((x - xi) ** 2),
+        lambda x, theta: dist.Normal(theta * jnp.ones(3), 1.0).to_event(1),
+    )
+    return pg.Agent(problem, pg.Grid([0.0, 1.0]), np.zeros(3))
+
+
+BAD = {
+    "nan": (agent, [1.0, np.nan], errors.BatchError, "index \\[1\\]"),
+    "infinite": (agent, [np.inf], errors.BatchError, "finite"),
+    "boolean": (agent, [True], errors.BatchError, "bool"),
+    "strings": (agent, ["1.0"], errors.BatchError, "real numbers"),
+    "objects": (agent, [None], errors.BatchError, "real numbers"),
+    "complex": (agent, [1j], errors.BatchError, "real numbers"),
+    "ragged": (agent, [[1.0], [1.0, 2.0]], errors.BatchError, "one shape"),
+    "empty": (agent, [], errors.BatchError, "at least one"),
+    "empty rows": (vector, np.empty((0, 3)), errors.BatchError, "at least one"),
+    "wrong shape": (agent, [[1.0, 2.0]], errors.BatchError, "shape"),
+    "wrong width": (vector, [[1.0, 2.0]], errors.BatchError, "shape"),
+    "outside the support": (positive, [1.0, -2.0], errors.SupportError, "row 1"),
+    "outside every support": (bounded, [1.5, 9.0], errors.SupportError, "row 1"),
+    "no theta explains all": (bounded, [0.5, 6.0], errors.ImpossibleDataError, "no theta"),
+    "beyond the numbers": (agent, [1e300], errors.ImpossibleDataError, "no theta"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_batch_is_refused_and_leaves_no_trace(name):
+    make, batch, error, words = BAD[name]
+    subject = make()
+    good = np.ones((2, *subject._event_shape))
+    subject.observe(good, id="good")
+    before = subject.state
+    with pytest.raises(error, match=words):
+        subject.observe(batch, id="bad")
+    assert eqx.tree_equal(subject.state, before)
+    assert subject.stage == 1
+    subject.observe(good, id="bad")  # the refused batch did not use up its name
+    assert subject.stage == 2
+
+
+def test_same_batch_twice_is_refused():
+    subject = agent()
+    subject.observe([1.0], id="monday")
+    before = subject.state
+    with pytest.raises(errors.DuplicateBatchError, match="monday"):
+        subject.observe([1.0], id="monday")
+    assert eqx.tree_equal(subject.state, before)
+
+
+@pytest.mark.parametrize("x", [np.nan, "high", [1.0, 2.0], True])
+def test_bad_decision_in_force_is_refused(x):
+    subject = agent()
+    before = subject.state
+    with pytest.raises(errors.DecisionError):
+        subject.observe([1.0], x=x)
+    assert eqx.tree_equal(subject.state, before)
+
+
+def test_divergence_is_refused():
+    problem = pg.Problem(lambda x, xi: jnp.exp(x**2), lambda x, theta: dist.Normal(theta, 1.0))
+    subject = pg.Agent(problem, pg.Known(0.0), 26.6)  # exp(26.6^2) is a number, 2x exp(x^2) none
+    before = subject.state
+    with pytest.raises(errors.DivergenceError, match="not finite"):
+        subject.observe([0.0])
+    assert eqx.tree_equal(subject.state, before)
+
+
+def test_errors_are_value_errors_with_one_root():
+    found = [value for value in vars(errors).values() if isinstance(value, type)]
+    assert len(found) > 10
+    assert all(issubclass(error, errors.PostgradError) for error in found)
+    assert issubclass(errors.PostgradError, ValueError)
+
+
+def test_agent_is_the_algorithm():
+    """Padding to a power of two changes nothing."""
+    subject = agent(gradient=pg.MixtureScore(), seed=5)
+    algorithm = pg.BayesianSGD(ONE.problem, pg.MixtureScore(), seed=5)
+    state = algorithm.init(pg.Grid(ONE.points), 0.0)
+    for size in (1, 3, 5, 2, 1):
+        batch = np.random.default_rng(size).normal(6.0, 4.0, size)
+        state, _ = algorithm.step(state, jnp.asarray(batch))
+        assert subject.observe(batch) == pytest.approx(float(state.decision), rel=1e-9)
+    np.testing.assert_allclose(subject.belief.probabilities, state.belief.probabilities, rtol=1e-9)
+
+
+def test_one_observation_needs_no_brackets():
+    one, other = agent(), agent()
+    assert one.observe(3.0) == other.observe([3.0])
+    assert vector().observe([1.0, 2.0, 3.0]).shape == (3,)
+
+
+def test_batch_sizes_share_compiled_programs():
+    traced = []
+
+    def cost(x, xi):
+        traced.append(xi)  # Python runs only when a program is made
+        return (x - xi) ** 2
+
+    subject = pg.Agent(pg.Problem(cost, ONE.problem.model), pg.Known(4.0), 0.0)
+    made = []
+    for size in range(1, 17):
+        subject.observe(np.ones(size))
+        made.append(len(traced))
+    assert subject.stage == 16
+    assert len(set(made)) == 5  # sizes 1, 2, 4, 8 and 16

@@ -1,0 +1,282 @@
+"""The laws of beliefs, for every final class of the room."""
+
+import io
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from jax import random
+from rooms import examples
+from scipy import stats
+
+import postgrad as pg
+from postgrad import errors
+from postgrad.beliefs import families
+
+
+def normal(x, theta):
+    return dist.Normal(theta + 0.5 * x, 2.0)
+
+
+def exponential(x, theta):
+    return dist.Exponential(1.0 / (theta * (1.0 + x**2)))
+
+
+def poisson(x, theta):
+    return dist.Poisson(theta * (1.0 + x))
+
+
+def uniform(x, theta):  # a support that depends on theta
+    return dist.Uniform(0.0, theta + x)
+
+
+POINTS = jnp.arange(1.0, 13.0)
+PRIOR = jnp.linspace(1.0, 2.0, 12)
+
+# (belief, model) pairs, several for each class
+CASES = {
+    pg.Grid: [
+        (pg.Grid(POINTS), normal),
+        (pg.Grid(POINTS, PRIOR), exponential),
+        (pg.Grid(POINTS, PRIOR), uniform),
+        (pg.Grid(jnp.linspace(0.5, 9.0, 300)), poisson),
+        (
+            pg.Grid({"mean": jnp.asarray([1.0, 2.0, 3.0]), "sd": jnp.asarray([1.0, 2.0, 1.5])}),
+            lambda x, theta: dist.Normal(theta["mean"] + x, theta["sd"]),
+        ),
+    ],
+    pg.Known: [(pg.Known(4.0), normal), (pg.Known(3.0), poisson)],
+    pg.MaximumLikelihood: [(pg.MaximumLikelihood(POINTS), m) for m in (normal, uniform)],
+    pg.FreeMaximumLikelihood: [
+        (pg.FreeMaximumLikelihood(families.NormalMean()), normal),
+        (pg.FreeMaximumLikelihood(families.ExponentialMean()), exponential),
+        (pg.FreeMaximumLikelihood(families.PoissonRate()), poisson),
+    ],
+}
+ALL = examples("postgrad.beliefs", pg.Belief, CASES)
+LAW = pytest.mark.parametrize(
+    ("belief", "model"), ALL, ids=[f"{type(b).__name__}-{m.__name__}" for b, m in ALL]
+)
+
+
+def truth(belief):
+    return jax.tree.map(lambda leaf: leaf[1], belief.examples())
+
+
+def batches(belief, model, count=4, size=3):
+    """Data at several decisions, as (x, batch) pairs."""
+    decisions = np.linspace(0.2, 2.0, count)
+    return [
+        (jnp.asarray(x), model(jnp.asarray(x), truth(belief)).sample(random.key(i), (size,)))
+        for i, x in enumerate(decisions)
+    ]
+
+
+def learn(belief, model, data):
+    for x, batch in data:
+        belief = belief.update(model, x, batch)
+    return belief
+
+
+def assert_same(one, other, tolerance=1e-9):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@LAW
+def test_order_does_not_matter(belief, model):
+    data = batches(belief, model)
+    assert_same(learn(belief, model, data), learn(belief, model, data[::-1]))
+
+
+@LAW
+def test_split_batch_equals_whole(belief, model):
+    x, batch = batches(belief, model, size=5)[0]
+    parts = learn(belief, model, [(x, batch[:2]), (x, batch[2:])])
+    assert_same(parts, learn(belief, model, [(x, batch)]))
+
+
+@LAW
+def test_weight_zero_is_no_observation(belief, model):
+    x, batch = batches(belief, model, size=4)[0]
+    weighted = belief.update(model, x, batch, jnp.asarray([1.0, 0.0, 1.0, 0.0]))
+    assert_same(weighted, belief.update(model, x, batch[::2]))
+
+
+@LAW
+def test_weight_two_is_two_observations(belief, model):
+    x, batch = batches(belief, model, size=2)[0]
+    weighted = belief.update(model, x, batch, jnp.asarray([2.0, 1.0]))
+    assert_same(weighted, belief.update(model, x, batch[jnp.asarray([0, 0, 1])]))
+
+
+@LAW
+def test_vmap_equals_loop(belief, model):
+    x, batch = batches(belief, model, size=6)[0]
+    several = batch.reshape(3, 2)
+    stacked = jax.vmap(lambda b: belief.update(model, x, b))(several)
+    for i in range(3):
+        single = belief.update(model, x, several[i])
+        assert_same(jax.tree.map(lambda leaf, i=i: leaf[i], stacked), single)
+
+
+@LAW
+def test_saved_and_restored_is_bit_identical(belief, model):
+    learned = learn(belief, model, batches(belief, model))
+    buffer = io.BytesIO()
+    eqx.tree_serialise_leaves(buffer, learned)
+    buffer.seek(0)
+    restored = eqx.tree_deserialise_leaves(buffer, belief)
+    assert eqx.tree_equal(learned, restored)
+
+
+@LAW
+def test_types_do_not_change(belief, model):
+    """Else a loop over stages compiles twice."""
+    learned = learn(belief, model, batches(belief, model)[:1])
+    before, after = (jax.tree.map(jax.typeof, b) for b in (belief, learned))
+    assert before == after
+
+
+@LAW
+def test_samples_follow_the_mixture(belief, model):
+    """Draws of theta, then xi, have the density that `log_mixture` states."""
+    learned = learn(belief, model, batches(belief, model))
+    x = jnp.asarray(0.7)
+    n = 20_000
+    thetas = learned.sample(random.key(1), (n,))
+    xi = jax.vmap(lambda theta, key: model(x, theta).sample(key))(
+        thetas, random.split(random.key(2), n)
+    )
+    density = jax.vmap(lambda xi: learned.log_mixture(model, x, xi))
+    if model is poisson:
+        values = jnp.arange(0.0, 60.0)
+        mass = np.exp(density(values))
+        mean, second = (mass * values).sum(), (mass * values**2).sum()
+        assert mass.sum() == pytest.approx(1.0, abs=1e-6)
+    else:
+        values = jnp.linspace(-20.0, 150.0, 400_001)
+        mass = np.exp(density(values)) * (values[1] - values[0])
+        mean, second = (mass * values).sum(), (mass * values**2).sum()
+        assert mass.sum() == pytest.approx(1.0, abs=1e-3)
+    assert xi.mean() == pytest.approx(mean, abs=5 * np.sqrt((second - mean**2) / n))
+
+
+def test_grid_is_bayes_rule_by_brute_force():
+    """Products of densities, normalised, with no logarithm anywhere."""
+    data = [(0.5, [3.0, 4.5]), (1.5, [2.0])]
+    theta = np.arange(1.0, 13.0)
+    weights = np.linspace(1.0, 2.0, 12)
+    for x, batch in data:
+        for y in batch:
+            weights = weights * stats.norm.pdf(y, theta + 0.5 * x, 2.0)
+    belief = pg.Grid(theta, PRIOR)
+    for x, batch in data:
+        belief = belief.update(normal, jnp.asarray(x), jnp.asarray(batch))
+    np.testing.assert_allclose(belief.probabilities, weights / weights.sum(), rtol=1e-12)
+    assert belief.probability(4.0) == pytest.approx(weights[3] / weights.sum(), rel=1e-12)
+    assert belief.probability(4.5) == 0.0
+
+
+def test_grid_does_not_underflow_or_drift():
+    """A million observations in 1,000 batches: as if in one, to 1e-8 of the log-weights."""
+    data = np.random.default_rng(0).normal(5.0, 2.0, (1000, 1000))
+    update = jax.jit(lambda belief, batch: belief.update(normal, jnp.zeros(()), batch))
+    belief = pg.Grid(jnp.linspace(4.98, 5.02, 9))
+    for batch in data:
+        belief = update(belief, batch)
+    n, mean = data.size, data.mean()
+    exact = -0.5 * n * (mean - np.asarray(belief.points)) ** 2 / 4.0
+    np.testing.assert_allclose(belief.log_weights, exact - exact.max(), atol=1e-6)
+
+
+def uniform_pit(belief_power, replications=200_000, batch=5):
+    """Rank of the true theta in its posterior, over draws from prior and model (randomised)."""
+    points = jnp.linspace(-3.0, 3.0, 61)
+    prior = jnp.exp(-0.5 * points**2)
+    grid = pg.Grid(points, prior)
+
+    def one(key):
+        k1, k2, k3 = random.split(key, 3)
+        theta = grid.sample(k1)
+        y = dist.Normal(theta, 2.0).sample(k2, (batch,))
+        posterior = grid.update(lambda x, theta: dist.Normal(theta, 2.0), jnp.zeros(()), y)
+        p = jax.nn.softmax(belief_power * posterior.log_weights)
+        below = jnp.sum(jnp.where(points < theta, p, 0.0))
+        here = jnp.sum(jnp.where(points == theta, p, 0.0))
+        return below + random.uniform(k3) * here
+
+    return np.asarray(jax.jit(jax.vmap(one))(random.split(random.key(0), replications)))
+
+
+def chi2_p(pit, bins=20):
+    return stats.chisquare(np.histogram(pit, bins, (0.0, 1.0))[0]).pvalue
+
+
+def test_grid_is_calibrated():
+    assert chi2_p(uniform_pit(1.0)) > 1e-3
+
+
+def test_calibration_notices_a_spread_two_per_cent_too_large():
+    assert chi2_p(uniform_pit(1.0 / 1.02**2)) < 1e-3
+
+
+def test_grid_samples_have_its_probabilities():
+    for n in (12, 300):  # both ways of cumulating
+        grid = pg.Grid(
+            jnp.arange(float(n)), jnp.concatenate([jnp.zeros(3), jnp.arange(1.0, n - 2)])
+        )
+        draws = np.asarray(grid.sample(random.key(0), (200_000,))).astype(int)
+        assert draws.min() >= 3  # no weight, no draw
+        expected = np.asarray(grid.probabilities)[3:] * len(draws)
+        assert stats.chisquare(np.bincount(draws, minlength=n)[3:], expected).pvalue > 1e-3
+
+
+def test_free_estimates_are_the_grid_estimates_in_the_limit():
+    fine = jnp.linspace(0.2, 12.0, 100_001)
+    for family, model in (
+        (families.NormalMean(), normal),
+        (families.ExponentialMean(), exponential),
+        (families.PoissonRate(), poisson),
+    ):
+        free, grid = pg.FreeMaximumLikelihood(family), pg.MaximumLikelihood(fine)
+        data = (
+            batches(grid, model, size=20)
+            if model is not poisson
+            else batches(pg.Grid(jnp.asarray([1.0, 4.0])), model, size=20)
+        )
+        data = [(x, batch + 1.0) for x, batch in data]
+        free, grid = learn(free, model, data), learn(grid, model, data)
+        assert free.theta == pytest.approx(float(grid.theta), abs=2e-4)
+
+
+def test_free_estimate_refuses_another_family():
+    belief = pg.FreeMaximumLikelihood(families.NormalMean())
+    with pytest.raises(errors.ModelError, match="Normal, but the model is Exponential"):
+        belief.check(exponential, jnp.asarray(1.0))
+    with pytest.raises(errors.ModelError, match=r"mean theta \+ g\(x\)"):
+        belief.check(lambda x, theta: dist.Normal(2 * theta, 1.0), jnp.asarray(1.0))
+
+
+@pytest.mark.parametrize(
+    ("points", "prior"),
+    [
+        ([], None),
+        ([1.0, np.nan], None),
+        ([1.0, np.inf], None),
+        ([True, False], None),
+        (["a", "b"], None),
+        (1.0, None),
+        ({"a": np.ones(2), "b": np.ones(3)}, None),
+        ([1.0, 2.0], [1.0]),
+        ([1.0, 2.0], [1.0, -1.0]),
+        ([1.0, 2.0], [0.0, 0.0]),
+        ([1.0, 2.0], [1.0, np.nan]),
+    ],
+)
+def test_bad_grids_are_refused(points, prior):
+    with pytest.raises(errors.PriorError):
+        pg.Grid(points, prior)

@@ -1,0 +1,570 @@
+"""The laws of the feasible sets: every final class under postgrad.feasible is found and tested."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import hypothesis.extra.numpy as hnp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq, lsq_linear, nnls
+
+import postgrad.feasible
+from postgrad.errors import DecisionError, FeasibleSetError
+from postgrad.feasible import Ball, Box, Budget, FeasibleSet, Polyhedron, Reals, Simplex
+
+LAW = settings(deadline=None, derandomize=True, max_examples=20, database=None)
+
+
+# ---------------------------------------------------------------------------------------------
+# Independent solutions of min_z |z - v|^2, z in X
+# ---------------------------------------------------------------------------------------------
+
+
+def least_distance(A, b, v):
+    """The point of {A x <= b} nearest to v, by Lawson & Hanson's least-distance programming.
+
+    Least squares with u >= 0 on E = [G^T; h^T], f = e_{d+1}, for y = x - v and G y >= h. Every
+    feasible x that comes out is the solution; but both of SciPy's solvers stop short of the optimum
+    now and then, so we ask both, at two scales of h.
+    """
+    length = np.linalg.norm(A, axis=1)
+    A, b = A / length[:, None], b / length
+    G, h = -A, A @ v - b
+    scale = h.max(initial=0.0)
+    if scale <= 1e-14 * size(v):
+        return v
+    f = np.append(np.zeros(len(v)), 1.0)
+    for solver in (nonnegative_bvls, nnls) * 2:
+        E = np.vstack([G.T, h / scale])
+        r = E @ solver(E, f)[0] - f
+        y = -scale * r[:-1] / r[-1]
+        scale = np.linalg.norm(y)
+        if np.max(A @ (v + y) - b) <= 1e-11 * size(v):
+            return v + y
+    raise AssertionError("SciPy found no solution")
+
+
+def nonnegative_bvls(E, f):
+    solution = lsq_linear(E, f, (0, np.inf), method="bvls", tol=1e-15, max_iter=1000)
+    return solution.x, np.linalg.norm(E @ solution.x - f)
+
+
+def distance_bound(A, b, v, p):
+    """A bound on the error of a feasible p, from the Karush-Kuhn-Tucker conditions.
+
+    If v - p = A^T u + rest, with u >= 0 and zero for rows with slack, then p is the projection of
+    v - rest, hence within |rest| of that of v. Any u will do, so it does not matter who found it.
+    """
+    length = np.linalg.norm(A, axis=1)
+    A, b = A / length[:, None], b / length
+    tight = A[b - A @ p <= 1e-10 * size(v)].T
+    if not tight.size:
+        return np.linalg.norm(v - p)
+    wanted = (v - p) / size(v)
+    return size(v) * min(solver(tight, wanted)[1] for solver in (nnls, nonnegative_bvls))
+
+
+def size(*points):
+    return 1.0 + max(np.max(np.abs(point)) for point in points)
+
+
+def linear(A, b):
+    """The solution for a set of linear constraints, with x flattened."""
+    A, b = np.asarray(A, float), np.asarray(b, float)
+    return lambda v: least_distance(A, b, v.ravel()).reshape(v.shape)
+
+
+def box_rows(low, high):
+    """Low <= x <= high as rows of A x <= b; missing sides give none."""
+    unit = np.eye(len(low))
+    A, b = np.vstack([-unit, unit]), np.concatenate([-np.asarray(low), np.asarray(high)])
+    return A[np.isfinite(b)], b[np.isfinite(b)]
+
+
+def simplex(n, total):
+    one = np.ones((1, n))
+    return linear(np.vstack([-np.eye(n), one, -one]), np.r_[np.zeros(n), total, -total])
+
+
+def budget(low, high, weights, total):
+    A, b = box_rows(low, high)
+    return linear(np.vstack([A, np.ravel(weights)]), np.r_[b, total])
+
+
+def round_ball(center, radius):
+    """Stationarity x - v + mu (x - center) = 0 with the multiplier mu >= 0 found numerically."""
+
+    def solve(v):
+        y = v - center
+        length = np.sqrt(np.sum(y**2))
+        if length <= radius:
+            return v
+        mu = brentq(lambda mu: length / (1 + mu) - radius, 0.0, length / radius, xtol=1e-14)
+        return center + y / (1 + mu)
+
+    return solve
+
+
+# ---------------------------------------------------------------------------------------------
+# Examples: several of each class
+# ---------------------------------------------------------------------------------------------
+
+
+class Example(NamedTuple):
+    name: str
+    set: FeasibleSet
+    shape: tuple[int, ...]
+    solve: Callable[[np.ndarray], np.ndarray]  # the quadratic programme, solved independently
+
+
+INF = np.inf
+SQUARE = [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]
+# Six facets meet in the apex (0, 0, 2) of this roof over a square.
+ROOF_A = [[1, 0, 1], [-1, 0, 1], [0, 1, 1], [0, -1, 1], [1, 1, 1], [0, 0, 1], [0, 0, -1]]
+ROOF_B = [2, 2, 2, 2, 2, 2, 0]
+REPEATED_A = [[1, 1], [2, 2], [1, 1], [-1, 0], [0, -1], [0, -3], [1, 1]]
+REPEATED_B = [1, 2, 1, 0, 0, 0, 5]
+# The first two rows are the equality x + 2y - z = 1, and the last two follow from the others.
+PLANE_A = [[1, 2, -1], [-3, -6, 3], [1, 0, 0], [0, 1, 0], [-1, -1, 0], [0, 0, 1], [1, 1, 0]]
+PLANE_B = [1, -3, 2, 2, 2, 5, 4]
+# Two equalities and three redundant rows.
+POINT_A = [[1, 1], [-1, -1], [1, -1], [-2, 2], [1, 0], [0, 1], [1, 2]]
+POINT_B = [3, -3, 1, -2, 2, 1, 4]
+WEDGE_A = [[1e-3, 1.0], [1e-3, -1.0]]  # an acute corner: the nearest point may be far away
+WEDGE_B = [0.0, 0.0]
+
+
+MATRIX = np.array([[0.5, 2.0], [1.0, 3.0]])
+
+# By the name of the class: (name, set, shape of x, the quadratic programme solved independently).
+SETS = {
+    "Reals": [("scalar", Reals(), (), lambda v: v), ("matrix", Reals(), (2, 3), lambda v: v)],
+    "Box": [
+        ("scalar", Box(1.0, 100.0), (), lambda v: linear(*box_rows([1], [100]))(v)),
+        ("shared", Box(-1, 2), (3,), linear(*box_rows([-1] * 3, [2] * 3))),
+        ("arrays", Box([0.0, -2.0], [1.0, -2.0]), (2,), linear(*box_rows([0, -2], [1, -2]))),
+        ("half open", Box(0.0, INF), (2, 2), linear(*box_rows([0] * 4, [INF] * 4))),
+        ("mixed", Box([-INF, 1], [3, INF]), (2,), linear(*box_rows([-INF, 1], [3, INF]))),
+    ],
+    "Ball": [
+        ("scalar", Ball(1.0, 2.5), (), round_ball(1.0, 2.5)),
+        ("shared", Ball(0.0, 1.0), (3,), round_ball(0.0, 1.0)),
+        ("vector", Ball([3.0, -4.0], 0.1), (2,), round_ball(np.array([3.0, -4.0]), 0.1)),
+        ("matrix", Ball(np.ones((2, 2)), 7.0), (2, 2), round_ball(np.ones((2, 2)), 7.0)),
+    ],
+    "Simplex": [
+        ("one", Simplex(), (1,), simplex(1, 1.0)),
+        ("unit", Simplex(), (4,), simplex(4, 1.0)),
+        ("large", Simplex(250.0), (3,), simplex(3, 250.0)),
+        ("matrix", Simplex(2.0), (2, 3), simplex(6, 2.0)),
+    ],
+    "Budget": [
+        ("scalar", Budget(0, 5, 2.0, 3.0), (), budget([0], [5], [2.0], 3.0)),
+        ("slack", Budget(-1, 1, np.ones(3), 3), (3,), budget([-1] * 3, [1] * 3, [1] * 3, 3)),
+        ("tight", Budget(0, 9, [1, 2, 4], 5), (3,), budget([0] * 3, [9] * 3, [1, 2, 4], 5)),
+        ("open", Budget(0, INF, [1, 1], 1), (2,), budget([0] * 2, [INF] * 2, [1, 1], 1)),
+        ("free", Budget(-INF, INF, [3, 4], 1), (2,), budget([-INF] * 2, [INF] * 2, [3, 4], 1)),
+        ("one point", Budget(0.1, 1, [1, 1, 1], 0.3), (3,), lambda v: np.full(3, 0.1)),
+        ("matrix", Budget(-2, 4, MATRIX, -1.5), (2, 2), budget([-2] * 4, [4] * 4, MATRIX, -1.5)),
+    ],
+    "Polyhedron": [
+        ("one row", Polyhedron([[3.0, 4.0]], [5.0]), (2,), linear([[3, 4]], [5])),
+        ("square", Polyhedron(SQUARE, [1, 1, 1, 1]), (2,), linear(SQUARE, [1, 1, 1, 1])),
+        ("apex", Polyhedron(ROOF_A, ROOF_B), (3,), linear(ROOF_A, ROOF_B)),
+        ("repeated", Polyhedron(REPEATED_A, REPEATED_B), (2,), linear(REPEATED_A, REPEATED_B)),
+        ("plane", Polyhedron(PLANE_A, PLANE_B), (3,), linear(PLANE_A, PLANE_B)),
+        ("point", Polyhedron(POINT_A, POINT_B), (2,), lambda v: np.array([2.0, 1.0])),
+        ("wedge", Polyhedron(WEDGE_A, WEDGE_B), (2,), linear(WEDGE_A, WEDGE_B)),
+    ],
+}
+
+
+def examples(kind: type[FeasibleSet]) -> list[Example]:
+    """Several members of a class."""
+    return [
+        Example(f"{kind.__name__}-{name}", *rest) for name, *rest in SETS.get(kind.__name__, [])
+    ]
+
+
+def room() -> list[type[FeasibleSet]]:
+    """Every class of the room, found by importing its modules."""
+    for module in pkgutil.walk_packages(postgrad.feasible.__path__, "postgrad.feasible."):
+        importlib.import_module(module.name)
+    found, stack = set(), [FeasibleSet]
+    while stack:
+        kind = stack.pop()
+        found.add(kind)
+        stack += kind.__subclasses__()
+    inside = [kind for kind in found if kind.__module__.startswith("postgrad.feasible.")]
+    return sorted(inside, key=lambda kind: kind.__name__)
+
+
+FINAL = [kind for kind in room() if not inspect.isabstract(kind)]
+EXAMPLES = [example for kind in FINAL for example in examples(kind)]
+law = pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
+
+# Compiled once per class and shape: the numbers of a set are leaves.
+project = eqx.filter_jit(lambda feasible, x: feasible.project(x))
+violation = eqx.filter_jit(lambda feasible, x: feasible.violation(x))
+batched = eqx.filter_jit(lambda feasible, x: jax.vmap(feasible.project)(x))
+
+
+def points(shape):
+    """Points near and far, with many ties and zeros."""
+    near = st.floats(-5, 5, allow_subnormal=False) | st.integers(-4, 4).map(float)
+    far = st.floats(-1e4, 1e4, allow_subnormal=False)
+    return hnp.arrays(float, shape, elements=near) | hnp.arrays(float, shape, elements=near | far)
+
+
+# ---------------------------------------------------------------------------------------------
+# Laws
+# ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FINAL)
+def test_every_set_has_examples_and_is_exported(kind):
+    assert len(examples(kind)) >= 2, f"{kind.__name__} is not tested: add examples of it to SETS"
+    assert kind.__name__ in postgrad.feasible.__all__
+
+
+@pytest.mark.parametrize("kind", room())
+def test_abstract_or_final(kind):
+    assert inspect.isabstract(kind) or not kind.__subclasses__()
+
+
+@law
+def test_projection_is_feasible(example):
+    @LAW
+    @given(v=points(example.shape))
+    def check(v):
+        p = project(example.set, v)
+        # Relative to the answer, not to v: a far start must not leave the set.
+        assert violation(example.set, p) <= 1e-13 * size(p) * (1 + p.size)
+
+    check()
+
+
+@law
+def test_projection_is_idempotent(example):
+    @LAW
+    @given(v=points(example.shape))
+    def check(v):
+        p = project(example.set, v)
+        np.testing.assert_allclose(project(example.set, p), p, rtol=0, atol=1e-13 * size(p))
+
+    check()
+
+
+@law
+def test_feasible_points_stay(example):
+    @LAW
+    @given(v=points(example.shape))
+    def check(v):
+        if violation(example.set, v) == 0:
+            np.testing.assert_allclose(project(example.set, v), v, rtol=0, atol=1e-15 * size(v))
+
+    check()
+
+
+@law
+def test_projection_is_non_expansive(example):
+    @LAW
+    @given(v=points(example.shape), w=points(example.shape))
+    def check(v, w):
+        before = np.linalg.norm(np.ravel(v - w))
+        after = np.linalg.norm(np.ravel(project(example.set, v) - project(example.set, w)))
+        assert after <= before + 1e-12 * size(v, w)
+
+    check()
+
+
+@law
+def test_projection_solves_the_quadratic_programme(example):
+    @LAW
+    @given(v=points(example.shape))
+    def check(v):
+        solution = example.solve(v)
+        p = project(example.set, v)
+        np.testing.assert_allclose(p, solution, rtol=0, atol=1e-9 * size(v))
+
+    check()
+
+
+@law
+def test_variational_inequality(example):
+    """(v - P v).(z - P v) <= 0 for every feasible z: this characterises the projection."""
+
+    @LAW
+    @given(v=points(example.shape), w=points(example.shape))
+    def check(v, w):
+        p, z = project(example.set, v), example.solve(w)  # z is feasible by another hand
+        assert violation(example.set, z) <= 1e-9 * size(w)
+        assert np.sum((v - p) * (z - p)) <= 1e-9 * size(v, w) ** 2
+
+    check()
+
+
+@law
+def test_vmap_equals_loop(example):
+    rng = np.random.default_rng(1)
+    v = rng.normal(size=(9, *example.shape)) * 10.0 ** rng.integers(
+        -1, 4, (9,) + (1,) * len(example.shape)
+    )
+    stacked = batched(example.set, v)
+    np.testing.assert_allclose(
+        stacked, [project(example.set, each) for each in v], rtol=0, atol=1e-13 * size(v)
+    )
+
+
+@pytest.mark.parametrize("kind", FINAL)
+def test_sets_stack(kind):
+    """One program serves sets with different numbers, built inside or outside of it."""
+    example = examples(kind)[-1]
+    leaves, structure = jax.tree.flatten(example.set)
+    wider = jax.tree.unflatten(structure, [leaf * 1.25 for leaf in leaves])
+    stack = jax.tree.map(lambda *each: jnp.stack(each), example.set, wider)
+    v = np.random.default_rng(2).normal(size=example.shape) * 10
+    both = eqx.filter_jit(eqx.filter_vmap(lambda feasible: feasible.project(v), axis_size=2))(stack)
+    assert both.shape == (2, *example.shape)
+    np.testing.assert_allclose(both[0], example.set.project(v), atol=1e-12)
+    np.testing.assert_allclose(both[1], wider.project(v), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", FINAL)
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
+def test_shape_and_dtype_are_kept(kind, dtype):
+    example = examples(kind)[-1]
+    for value in (0.5, -300.0):
+        x = jnp.full(example.shape, value, dtype)
+        p = project(example.set, x)
+        assert (p.shape, p.dtype) == (example.shape, dtype)
+        far = 1e-6 if dtype == jnp.float32 else 1e-12
+        np.testing.assert_allclose(p, example.solve(np.asarray(x, float)), rtol=far, atol=300 * far)
+        assert violation(example.set, x).shape == ()
+
+
+@pytest.mark.parametrize("kind", FINAL)
+def test_whole_numbers_become_floats(kind):
+    example = examples(kind)[-1]
+    x = jnp.full(example.shape, 3)
+    np.testing.assert_array_equal(project(example.set, x), project(example.set, x.astype(float)))
+
+
+@law
+def test_nan_stays_visible(example):
+    for flat in range(int(np.prod(example.shape))):
+        v = np.full(example.shape, 0.3)
+        v.flat[flat] = np.nan
+        p = project(example.set, v)
+        assert np.isnan(np.ravel(p)[flat])
+        assert np.isnan(violation(example.set, v))
+
+
+@law
+def test_infinity_is_a_limit(example):
+    """An infinite x goes where a very large one goes, or to NaN, but never quietly elsewhere."""
+    for value in (INF, -INF):
+        v = np.full(example.shape, value)
+        p = np.asarray(project(example.set, v))
+        if np.isfinite(p).all():
+            far = np.asarray(project(example.set, np.full(example.shape, np.sign(value) * 1e6)))
+            np.testing.assert_allclose(p, far, atol=1e-9)
+
+
+@law
+def test_violation_is_positive_outside(example):
+    @LAW
+    @given(v=points(example.shape))
+    def check(v):
+        moved = np.max(np.abs(project(example.set, v) - v))
+        excess = violation(example.set, v)
+        assert excess >= 0
+        # Moving each entry by at most `moved` mends at most |row|_1 * moved.
+        assert excess <= 8 * moved + 1e-12 * size(v)
+        if moved > 1e-9 * size(v):
+            assert excess > 0
+
+    check()
+
+
+# ---------------------------------------------------------------------------------------------
+# Polyhedra at random, with everything that makes them hard
+# ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("m", "d"), [(9, 3), (16, 6), (5, 8)])
+def test_random_polyhedra(m, d):
+    rng = np.random.default_rng([m, d])
+    for trial in range(60):
+        A = rng.integers(-2, 3, (m, d)).astype(float) if trial % 3 else rng.normal(size=(m, d))
+        A[~A.any(axis=1)] = 1.0
+        inside = rng.integers(-3, 4, d).astype(float)
+        # Slack zero for many rows, for all of them in every fourth trial: degenerate vertices.
+        b = A @ inside + rng.integers(0, 3, m) * (trial % 4 > 0)
+        if trial % 2:  # an equality, and rows repeated at other lengths
+            b[0] = A[0] @ inside
+            A[-1], b[-1] = -7 * A[0], -7 * b[0]
+            A[-2], b[-2] = 3 * A[1], 3 * b[1]
+        v = inside + rng.normal(size=d) * 10.0 ** rng.uniform(-1, 6)
+        feasible = Polyhedron(A, b)
+        p = np.asarray(project(feasible, v))
+        assert violation(feasible, p) <= 1e-13 * size(p, b)
+        np.testing.assert_allclose(project(feasible, p), p, rtol=0, atol=1e-13 * size(p, b))
+        assert distance_bound(A, b, v, p) <= 1e-9 * size(v)
+
+
+def test_random_budgets():
+    rng = np.random.default_rng(5)
+    for trial in range(100):
+        weights = 10.0 ** rng.uniform(-2, 2, 7)
+        low = rng.integers(-3, 1, 7).astype(float)
+        high = low + rng.integers(0, 4, 7)
+        total = weights @ (low + rng.uniform() * (high - low))
+        v = (
+            rng.integers(-9, 9, 7)
+            * 10.0 ** rng.integers(0, 4)
+            * (1 + (trial % 2) * rng.uniform(size=7))
+        )
+        feasible = Budget(low, high, weights, total)
+        p = np.asarray(project(feasible, v))
+        assert violation(feasible, p) <= 1e-13 * size(weights * 4)
+        np.testing.assert_allclose(p, budget(low, high, weights, total)(v), atol=1e-9 * size(v))
+
+
+def test_far_points():
+    """However far the start, the answer lies in the set to rounding at its own scale."""
+    np.testing.assert_allclose(Simplex().project(jnp.array([1e17, 1e17, 1e17])), np.ones(3) / 3)
+    np.testing.assert_allclose(Ball(0.0, 2.0).project(jnp.array([3e200, 4e200])), [1.2, 1.6])
+    np.testing.assert_allclose(Ball(1.0, 2.0).project(jnp.array([1.0, 1.0])), [1.0, 1.0])
+    np.testing.assert_allclose(Budget(0, 9, [1, 1], 4).project(jnp.array([1e15, 1e15])), [2, 2])
+    np.testing.assert_allclose(Simplex().project(jnp.array([1e16, 1e16 + 2, 1e16])), [0, 1, 0])
+    square = Polyhedron(SQUARE, np.ones(4))
+    np.testing.assert_allclose(square.project(jnp.array([1e12, 1.001])), [1, 1], rtol=1e-15)
+    corner = Polyhedron(ROOF_A, ROOF_B).project(jnp.array([1e12, 3e12, -1e12]))
+    assert Polyhedron(ROOF_A, ROOF_B).violation(corner) <= 1e-14
+
+
+def test_huge_rows_are_constraints_too():
+    p = Polyhedron([[3e200, 4e200]], [5e200]).project(jnp.array([30.0, 40.0]))
+    np.testing.assert_allclose(p, [0.6, 0.8], rtol=1e-14)
+
+
+# ---------------------------------------------------------------------------------------------
+# Bad input
+# ---------------------------------------------------------------------------------------------
+
+NAN = np.nan
+BAD = {
+    "box nan": lambda: Box(NAN, 1.0),
+    "box nan entry": lambda: Box([0.0, NAN], 1.0),
+    "box bool": lambda: Box(False, 1.0),
+    "box string": lambda: Box("0", 1.0),
+    "box infinite string": lambda: Box("-inf", 1.0),
+    "box none": lambda: Box(None, 1.0),
+    "box ragged": lambda: Box([[1.0], [1.0, 2.0]], 3.0),
+    "box crossed": lambda: Box(2.0, 1.0),
+    "box crossed entry": lambda: Box([0.0, 2.0], [1.0, 1.0]),
+    "box low at inf": lambda: Box(INF, INF),
+    "box high at -inf": lambda: Box(-INF, -INF),
+    "box shapes": lambda: Box(np.zeros(2), np.ones(3)),
+    "ball nan": lambda: Ball(NAN, 1.0),
+    "ball inf": lambda: Ball([0.0, INF], 1.0),
+    "ball radius zero": lambda: Ball(0.0, 0.0),
+    "ball radius negative": lambda: Ball(0.0, -1.0),
+    "ball radius nan": lambda: Ball(0.0, NAN),
+    "ball radius inf": lambda: Ball(0.0, INF),
+    "ball radius bool": lambda: Ball(0.0, True),
+    "ball radius vector": lambda: Ball(0.0, [1.0, 2.0]),
+    "simplex zero": lambda: Simplex(0.0),
+    "simplex negative": lambda: Simplex(-1.0),
+    "simplex nan": lambda: Simplex(NAN),
+    "simplex string": lambda: Simplex("1"),
+    "simplex vector": lambda: Simplex([1.0, 1.0]),
+    "budget nan": lambda: Budget(0.0, 1.0, [1.0, NAN], 1.0),
+    "budget low nan": lambda: Budget(NAN, 1.0, [1.0, 1.0], 1.0),
+    "budget crossed": lambda: Budget(1.0, 0.0, [1.0, 1.0], 1.0),
+    "budget weight zero": lambda: Budget(0.0, 1.0, [1.0, 0.0], 1.0),
+    "budget weight negative": lambda: Budget(0.0, 1.0, [1.0, -1.0], 1.0),
+    "budget total inf": lambda: Budget(0.0, 1.0, [1.0, 1.0], INF),
+    "budget total vector": lambda: Budget(0.0, 1.0, [1.0, 1.0], [1.0, 1.0]),
+    "budget shapes": lambda: Budget(np.zeros(3), 1.0, [1.0, 1.0], 1.0),
+    "budget empty": lambda: Budget(1.0, 2.0, [1.0, 1.0], 1.999),
+    "polyhedron nan": lambda: Polyhedron([[NAN]], [1.0]),
+    "polyhedron inf": lambda: Polyhedron([[1.0]], [INF]),
+    "polyhedron bool": lambda: Polyhedron([[True]], [1.0]),
+    "polyhedron string": lambda: Polyhedron([["a"]], [1.0]),
+    "polyhedron ragged": lambda: Polyhedron([[1.0], [1.0, 2.0]], [1.0, 1.0]),
+    "polyhedron flat": lambda: Polyhedron([1.0, 2.0], [1.0, 2.0]),
+    "polyhedron shapes": lambda: Polyhedron([[1.0, 2.0]], [1.0, 2.0]),
+    "polyhedron no rows": lambda: Polyhedron(np.zeros((0, 2)), np.zeros(0)),
+    "polyhedron empty": lambda: Polyhedron([[1.0, 0.0], [-1.0, 0.0]], [0.0, -1.0]),
+    "polyhedron empty slab": lambda: Polyhedron([[0.3, 0.7], [-0.9, -2.1]], [0.0, -1.0]),
+    "polyhedron empty in small units": lambda: Polyhedron([[1.0], [-1.0]], [1e-12, -2e-12]),
+    "polyhedron zero row": lambda: Polyhedron([[0.0, 0.0]], [-1.0]),
+    "polyhedron empty triangle": lambda: Polyhedron([[1, 1], [-1, 0], [0, -1]], [1, 0, -1.001]),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_bad_sets_are_refused(bad):
+    with pytest.raises(FeasibleSetError, match="must"):
+        bad()
+
+
+@pytest.mark.parametrize(
+    ("feasible", "x"),
+    [
+        (Box(np.zeros(3), 1.0), np.zeros(())),
+        (Box(np.zeros(3), 1.0), np.zeros(2)),
+        (Ball(np.zeros(3), 1.0), np.zeros(())),
+        (Budget(0.0, 1.0, np.ones(3), 1.0), np.zeros((2, 3))),
+        (Budget(0.0, 1.0, np.ones(3), 1.0), np.zeros(())),
+        (Polyhedron(SQUARE, np.ones(4)), np.zeros(3)),
+        (Polyhedron(SQUARE, np.ones(4)), np.zeros(())),
+    ],
+)
+def test_decisions_of_the_wrong_shape_are_refused(feasible, x):
+    with pytest.raises(DecisionError, match="shape"):
+        feasible.project(x)
+    with pytest.raises(DecisionError, match="shape"):
+        feasible.violation(x)
+
+
+def test_errors_name_the_value():
+    with pytest.raises(FeasibleSetError, match=r"low 2\.0 > high 1\.5 at index \[1\]"):
+        Box([0.0, 2.0], 1.5)
+    with pytest.raises(FeasibleSetError, match=r"radius .* -3"):
+        Ball(0.0, -3.0)
+    with pytest.raises(FeasibleSetError, match=r"4\.0 > 3\.5"):
+        Budget(2.0, 9.0, [1.0, 1.0], 3.5)
+
+
+def test_checks_vanish_while_tracing():
+    """Sets can be built inside compiled programs, from traced and from known numbers."""
+
+    @jax.jit
+    def inside(high):
+        sets = (
+            Box(-INF, high),
+            Ball(0.0, high),
+            Simplex(high),
+            Budget(0.0, INF, [1.0, 1.0], high),
+            Polyhedron([[1.0, 1.0]], [1.0]),
+            Polyhedron([[1.0, 1.0]], high[None]),
+        )
+        return [feasible.project(jnp.array([3.0, 3.0])) for feasible in sets]
+
+    box, ball, simplex_, shared, known, traced = inside(jnp.asarray(2.0))
+    np.testing.assert_allclose(box, [2, 2])
+    np.testing.assert_allclose(ball, [np.sqrt(2), np.sqrt(2)])
+    for each in (simplex_, shared, traced):
+        np.testing.assert_allclose(each, [1, 1], rtol=1e-14)
+    np.testing.assert_allclose(known, [0.5, 0.5])
