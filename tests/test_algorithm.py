@@ -55,7 +55,7 @@ def test_one_stage_is_the_formula_of_the_paper():
 
 def test_resumed_is_bit_identical():
     """Stopped, saved, restored and continued: the same bits as without a stop."""
-    algorithm = pg.BayesianSGD(ONE.problem, pg.MixtureScore(), output=pg.Average(), iterations=3)
+    algorithm = pg.BayesianSGD(ONE.problem, pg.MixtureScore(), output=pg.Average, iterations=3)
     belief, batches = pg.Grid(ONE.points), data(20)
     whole = run(algorithm, belief, 0.0, batches)
     half = run(algorithm, belief, 0.0, batches[:11])
@@ -68,7 +68,7 @@ def test_resumed_is_bit_identical():
 
 def test_state_keeps_its_types():
     """Else a loop over stages compiles twice."""
-    for output in (pg.Last(), pg.Average(), pg.RandomIterate()):
+    for output in (pg.Last, pg.Average, pg.RandomIterate):
         algorithm = pg.BayesianSGD(ONE.problem, output=output)
         start = algorithm.init(pg.Grid(ONE.points), 0.0)
         after, _ = algorithm.step(start, jnp.asarray([1.0]))
@@ -140,7 +140,7 @@ def test_random_iterate_has_the_probabilities_of_the_rate_theorem():
     """z_T = x_t with probability a_t / sum a, t = 1..T."""
     problem = pg.Problem(lambda x, xi: -x, lambda x, theta: dist.Normal(theta, 1.0))
     runs, horizon = 20_000, 4
-    algorithm = pg.BayesianSGD(problem, steps=pg.Harmonic(1.0), output=pg.RandomIterate())
+    algorithm = pg.BayesianSGD(problem, steps=pg.Harmonic(1.0), output=pg.RandomIterate)
     result = pg.simulate(algorithm, pg.Known(0.0), 0.0, 0.0, runs=runs, horizon=horizon)
     iterates = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, horizon))])  # x_1, ..., x_T
     counts = [np.isclose(result.decisions[:, -1], x).sum() for x in iterates]
@@ -152,7 +152,7 @@ def test_random_iterate_has_the_probabilities_of_the_rate_theorem():
 def test_average_is_the_mean_of_the_iterates():
     batches = data(30)
     states, state = [], None
-    algorithm = pg.BayesianSGD(quadratic.univariate_independent().problem, output=pg.Average())
+    algorithm = pg.BayesianSGD(quadratic.univariate_independent().problem, output=pg.Average)
     for batch in batches:
         state = run(algorithm, pg.Grid(ONE.points), 0.0, [batch], state)
         states.append(float(state.x))

@@ -1,5 +1,6 @@
 """One live decision: observe a batch, ask for the decision."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -21,6 +22,7 @@ from postgrad.errors import (
     SupportError,
 )
 from postgrad.problem import Decision, Problem
+from postgrad.remember import once_per_shape
 
 
 class Agent:
@@ -43,37 +45,42 @@ class Agent:
             **options: As for `BayesianSGD`: gradient, steps, output, iterations, samples, seed.
         """
         self._algorithm = BayesianSGD(problem, **options)
-        self._state = self._algorithm.init(belief, x)
-        self._event_shape = problem.likelihood(
-            self._state.x, jax.tree.map(lambda leaf: leaf[0], belief.examples())
-        ).event_shape
-        self._info: Info | None = None
+        state = self._algorithm.init(belief, x)
+        theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
+        self._event_shape = problem.event_shape(state.x, theta)
         self._ids: set[str] = set()
+        # Between batches the state is a list of arrays: taking trees apart and putting them
+        # together again would cost more than the stage itself.
+        self._leaves, self._tree = jax.tree.flatten(state)
+        self._numbers = jax.tree.leaves(eqx.filter(self._algorithm, eqx.is_array))
+        self._stage = _program(self._algorithm, state)
+        self._decision = np.asarray(state.decision)
+        self._info: list[Array] | None = None
 
     @property
     def decision(self) -> np.ndarray:
         """The decision in force, in the shape of the initial x."""
-        return np.asarray(self._state.decision)[()]
-
-    @property
-    def belief(self) -> Belief:
-        """The current posterior."""
-        return self._state.belief
-
-    @property
-    def stage(self) -> int:
-        """How many batches have been observed."""
-        return int(self._state.stage) - 1
+        return self._decision[()]
 
     @property
     def state(self) -> State:
         """Everything that would be needed to go on elsewhere."""
-        return self._state
+        return jax.tree.unflatten(self._tree, self._leaves)
+
+    @property
+    def belief(self) -> Belief:
+        """The current posterior."""
+        return self.state.belief
+
+    @property
+    def stage(self) -> int:
+        """How many batches have been observed."""
+        return int(self.state.stage) - 1
 
     @property
     def info(self) -> Info | None:
         """What the last stage told about itself; None before the first."""
-        return self._info
+        return None if self._info is None else Info(*self._info)
 
     def observe(self, batch: Any, *, id: str | None = None, x: Any = None) -> np.ndarray:  # noqa: A002
         """Bayes' rule, then K projected steps.
@@ -98,18 +105,20 @@ class Agent:
         if id is not None and id in self._ids:
             raise DuplicateBatchError(f"batch {id!r} was observed before")
         rows = self._rows(batch)
-        in_force = self._state.decision if x is None else self._in_force(x)
+        in_force = None if x is None else self._in_force(x)
         padded, weight = _pad(rows)
-        state, info, verdict = _observe(self._algorithm, self._state, padded, weight, in_force)
+        leaves, info, decision, verdict = self._stage(
+            self._numbers, self._leaves, padded, weight, in_force
+        )
         possible, proper, finite = np.asarray(verdict)
         if not (possible and proper):
-            self._refuse(rows, in_force)
+            self._refuse(rows, self.state.decision if in_force is None else in_force)
         if not finite:
             raise DivergenceError(
                 f"the step from x = {self.decision} is not finite: the gradient was "
-                f"{np.asarray(info.gradient).tolist()}; use smaller steps or a bounded feasible set"
+                f"{Info(*info).gradient.tolist()}; use smaller steps or a bounded feasible set"
             )
-        self._state, self._info = state, info
+        self._leaves, self._info, self._decision = leaves, info, np.asarray(decision)
         if id is not None:
             self._ids.add(id)
         return self.decision
@@ -129,8 +138,8 @@ class Agent:
 
     def _in_force(self, x: Any) -> Decision:
         numbers = as_numbers(x, DecisionError, "x")
-        if numbers.shape != self._state.x.shape:
-            raise DecisionError(f"x must have shape {self._state.x.shape}, got {numbers.shape}")
+        if numbers.shape != self._decision.shape:
+            raise DecisionError(f"x must have shape {self._decision.shape}, got {numbers.shape}")
         return jnp.asarray(numbers)
 
     def _refuse(self, rows: np.ndarray, x: Decision) -> None:
@@ -139,7 +148,7 @@ class Agent:
         for number, row in enumerate(rows):
             y = jnp.asarray(row)
             inside = jax.vmap(lambda theta, y=y: likelihood(x, theta).support(y))(
-                self._state.belief.examples()
+                self.belief.examples()
             )
             if not np.any(inside):
                 raise SupportError(
@@ -152,26 +161,40 @@ class Agent:
         )
 
 
-@eqx.filter_jit
-def _observe(
-    algorithm: BayesianSGD, state: State, batch: Any, weight: Any, x: Decision
-) -> tuple[State, Info, Array]:
-    """A stage, and whether the batch is possible, the posterior proper, the decision finite."""
-    new, info = algorithm.step(state, batch, weight=weight, x=x)
+@once_per_shape
+def _program(algorithm: BayesianSGD, state: State) -> Callable[..., Any]:
+    """A stage as a function of lists of arrays, shared by all agents that differ in numbers only.
 
-    def explained(y: Array) -> Array:
-        log_f = jax.vmap(lambda theta: log_density(algorithm.problem.likelihood(x, theta), y))
-        return jnp.any(log_f(state.belief.examples()) > -jnp.inf)
+    Besides the new state, the info and the decision it returns a verdict: whether the batch is
+    possible, the posterior proper, the decision finite.
+    """
+    numbers, rest = eqx.partition(algorithm, eqx.is_array)
+    number_tree, state_tree = jax.tree.structure(numbers), jax.tree.structure(state)
 
-    leaves = jax.tree.leaves(eqx.filter(new.belief, eqx.is_inexact_array))
-    verdict = jnp.stack(
-        [
-            jnp.all(jax.vmap(explained)(batch)),
-            ~jnp.any(jnp.stack([jnp.any(jnp.isnan(leaf)) for leaf in leaves])),
-            jnp.all(jnp.isfinite(new.x)) & jnp.all(jnp.isfinite(new.decision)),
-        ]
-    )
-    return new, info, verdict
+    @jax.jit
+    def stage(
+        numbers: list[Array], leaves: list[Array], batch: Array, weight: Array, x: Decision | None
+    ) -> tuple[list[Array], list[Array], Decision, Array]:
+        algorithm = eqx.combine(jax.tree.unflatten(number_tree, numbers), rest)
+        state = jax.tree.unflatten(state_tree, leaves)
+        x = state.decision if x is None else x
+        new, info = algorithm.step(state, batch, weight=weight, x=x)
+
+        def explained(y: Array) -> Array:
+            log_f = jax.vmap(lambda theta: log_density(algorithm.problem.likelihood(x, theta), y))
+            return jnp.any(log_f(state.belief.examples()) > -jnp.inf)
+
+        learned = jax.tree.leaves(eqx.filter(new.belief, eqx.is_inexact_array))
+        verdict = jnp.stack(
+            [
+                jnp.all(jax.vmap(explained)(batch)),
+                ~jnp.any(jnp.stack([jnp.any(jnp.isnan(leaf)) for leaf in learned])),
+                jnp.all(jnp.isfinite(new.x)) & jnp.all(jnp.isfinite(new.decision)),
+            ]
+        )
+        return jax.tree.leaves(new), jax.tree.leaves(info), new.decision, verdict
+
+    return stage
 
 
 def _pad(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -42,17 +42,20 @@ class State(eqx.Module):
         stage: t, the number of the stage to come: 1 before the first batch.
         belief: pi_{t-1}.
         x: x_t, the iterate of the descent.
-        decision: What is issued and in force; x_t itself unless an `Output` says otherwise.
         optimizer: The optimiser's own state.
-        output: The output's own state.
+        output: What is issued, given the iterates so far.
     """
 
     stage: Int[Array, ""]
     belief: Belief
     x: Decision
-    decision: Decision
     optimizer: PyTree
-    output: PyTree
+    output: Output
+
+    @property
+    def decision(self) -> Decision:
+        """What is issued and in force: x_t itself, unless the output says otherwise."""
+        return self.output.decision(self.x)
 
 
 class Info(eqx.Module):
@@ -85,7 +88,7 @@ class BayesianSGD(eqx.Module):
     problem: Problem
     gradient: Gradient
     optimizer: SGD | optax.GradientTransformationExtraArgs
-    output: Output
+    output: Callable[[Decision], Output]
     iterations: int = eqx.field(static=True)
     samples: int = eqx.field(static=True)
     key: Array
@@ -96,7 +99,7 @@ class BayesianSGD(eqx.Module):
         gradient: Gradient | None = None,
         *,
         steps: Any = None,
-        output: Output | None = None,
+        output: Callable[[Decision], Output] = Last,
         iterations: int = 1,
         samples: int = 1,
         seed: int | Array = 0,
@@ -108,7 +111,7 @@ class BayesianSGD(eqx.Module):
             gradient: Pathwise where the model allows it and the score elsewhere, if not given.
             steps: A number, a schedule t -> a_t or an optax optimiser; the paper's 2/(t + 5), if
                 not given.
-            output: What is issued; the last iterate, if not given.
+            output: What is issued: `Last`, `Average` or `RandomIterate`.
             iterations: K.
             samples: Draws per gradient.
             seed: A number or a JAX key.
@@ -120,7 +123,7 @@ class BayesianSGD(eqx.Module):
         self.problem = problem
         self.gradient = Automatic() if gradient is None else gradient
         self.optimizer = as_optimizer(Harmonic(2.0, 5.0) if steps is None else steps)
-        self.output = Last() if output is None else output
+        self.output = output
         self.iterations = as_count(iterations, SettingError, "iterations")
         self.samples = as_count(samples, SettingError, "samples")
         self.key = random.key(seed) if isinstance(seed, int) else seed
@@ -148,9 +151,8 @@ class BayesianSGD(eqx.Module):
             stage=jnp.asarray(1, jnp.int64),
             belief=belief,
             x=x,
-            decision=x,
             optimizer=self.optimizer.init(x),
-            output=self.output.init(x),
+            output=self.output(x),
         )
 
     def step(
@@ -179,9 +181,9 @@ class BayesianSGD(eqx.Module):
         # Descend: K projected steps, theta from the posterior, xi from the model at theta.
         def descend(carry: PyTree, draws: PyTree) -> PyTree:
             x, optimizer = carry
-            estimates = jax.vmap(
-                lambda theta, key: self.gradient.estimate(problem, belief, x, theta, key)
-            )(*draws)
+            estimates = _map(
+                lambda theta, key: self.gradient.estimate(problem, belief, x, theta, key), *draws
+            )
             gradient, noise = _mean_and_error(estimates)
             move, optimizer = self.optimizer.update(gradient, optimizer, x, stage=t)
             return (problem.feasible.project(x + move), optimizer), (gradient, noise)
@@ -191,13 +193,13 @@ class BayesianSGD(eqx.Module):
 
         # Decide: issue the last iterate, or what the output makes of the iterates.
         a_t = step_size(self.optimizer, t)
-        output, decision = self.output.decide(state.output, state.x, x_next, a_t, key_output)
+        output = state.output.follow(state.x, x_next, a_t, key_output)
 
         log_predictive = jax.vmap(lambda y: state.belief.log_mixture(problem.likelihood, x_t, y))(
             batch
         )
         info = Info(log_predictive, gradient, noise)
-        return State(t + 1, belief, x_next, decision, optimizer, output), info
+        return State(t + 1, belief, x_next, optimizer, output), info
 
 
 def _stage_keys(key: Array, t: Array, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
@@ -205,6 +207,13 @@ def _stage_keys(key: Array, t: Array, shape: tuple[int, int]) -> tuple[Array, Ar
     key = random.fold_in(key, t)
     each = jax.vmap(lambda i: random.fold_in(key, i))(2 + jnp.arange(math.prod(shape)))
     return random.fold_in(key, 0), random.fold_in(key, 1), each.reshape(shape)
+
+
+def _map(function: Callable[..., Any], *xs: PyTree) -> Array:
+    """`vmap`, without an inner axis of length one: it would keep XLA from vectorising over runs."""
+    if jax.tree.leaves(xs)[0].shape[0] > 1:
+        return jax.vmap(function)(*xs)
+    return function(*jax.tree.map(lambda leaf: leaf[0], xs))[None]
 
 
 def _scan(body: Callable[..., Any], carry: PyTree, xs: PyTree) -> PyTree:

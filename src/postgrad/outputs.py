@@ -1,7 +1,7 @@
 """What is issued as the decision, given the iterates x_1, x_2, ... of the descent."""
 
 import abc
-from typing import Any
+from typing import Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,51 +10,62 @@ from jaxtyping import Array, Float
 
 
 class Output(eqx.Module):
-    """Turns the stream of iterates into the stream of decisions, in constant memory."""
+    """Turns the stream of iterates into the stream of decisions, in constant memory.
+
+    An output is made from the initial decision x_1 and replaced by a new one at every stage. The
+    algorithm is given the class: `BayesianSGD(problem, output=Average)`.
+    """
 
     @abc.abstractmethod
-    def init(self, x: Array) -> Any:
-        """The state before the first stage, at the initial decision x_1."""
+    def __init__(self, x: Array):
+        """Before the first stage."""
 
     @abc.abstractmethod
-    def decide(
-        self, state: Any, before: Array, after: Array, step_size: Float[Array, ""], key: Array
-    ) -> tuple[Any, Array]:
-        """The decision after stage t, where before = x_t, after = x_{t+1} and step_size = a_t."""
+    def follow(self, before: Array, after: Array, step_size: Float[Array, ""], key: Array) -> Self:
+        """After stage t, where before = x_t, after = x_{t+1} and step_size = a_t."""
+
+    @abc.abstractmethod
+    def decision(self, x: Array) -> Array:
+        """What is issued when the iterate is x."""
 
 
 class Last(Output):
     """The last iterate, x_{t+1}: the paper's algorithms as printed."""
 
-    def init(self, x: Array) -> tuple[()]:
-        """Nothing to remember."""
+    def __init__(self, x: Array):
         del x
-        return ()
 
-    def decide(
-        self, state: Any, before: Array, after: Array, step_size: Array, key: Array
-    ) -> tuple[Any, Array]:
-        """x_{t+1}."""
-        del before, step_size, key
-        return state, after
+    def follow(self, before: Array, after: Array, step_size: Array, key: Array) -> Self:
+        """Nothing to remember."""
+        del before, after, step_size, key
+        return self
+
+    def decision(self, x: Array) -> Array:
+        """The iterate itself."""
+        return x
 
 
 class Average(Output):
     """Polyak-Ruppert averaging: the mean of x_2, ..., x_{t+1} (the arbitrary x_1 is left out)."""
 
-    def init(self, x: Array) -> tuple[Array, Array]:
-        """The count and the mean so far."""
-        return jnp.zeros(()), jnp.zeros_like(x)
+    count: Float[Array, ""]
+    mean: Array
 
-    def decide(
-        self, state: Any, before: Array, after: Array, step_size: Array, key: Array
-    ) -> tuple[Any, Array]:
+    def __init__(self, x: Array):
+        self.count = jnp.zeros(())
+        self.mean = x
+
+    def follow(self, before: Array, after: Array, step_size: Array, key: Array) -> Self:
         """The running mean."""
         del before, step_size, key
-        count, mean = state
-        count = count + 1
-        mean = mean + (after - mean) / count
-        return (count, mean), mean
+        count = self.count + 1
+        mean = self.mean + (after - self.mean) / count
+        return eqx.tree_at(lambda self: (self.count, self.mean), self, (count, mean))
+
+    def decision(self, x: Array) -> Array:
+        """The mean so far."""
+        del x
+        return self.mean
 
 
 class RandomIterate(Output):
@@ -64,16 +75,21 @@ class RandomIterate(Output):
     a_t / (a_1 + ... + a_t), which gives those probabilities for every T without knowing T.
     """
 
-    def init(self, x: Array) -> tuple[Array, Array]:
-        """The sum of step sizes and the iterate kept."""
-        return jnp.zeros(()), x
+    total: Float[Array, ""]
+    kept: Array
 
-    def decide(
-        self, state: Any, before: Array, after: Array, step_size: Array, key: Array
-    ) -> tuple[Any, Array]:
+    def __init__(self, x: Array):
+        self.total = jnp.zeros(())
+        self.kept = x
+
+    def follow(self, before: Array, after: Array, step_size: Array, key: Array) -> Self:
         """z_t."""
         del after
-        total, kept = state
-        total = total + step_size
-        kept = jnp.where(random.uniform(key) * total < step_size, before, kept)
-        return (total, kept), kept
+        total = self.total + step_size
+        kept = jnp.where(random.uniform(key) * total < step_size, before, self.kept)
+        return eqx.tree_at(lambda self: (self.total, self.kept), self, (total, kept))
+
+    def decision(self, x: Array) -> Array:
+        """The iterate kept."""
+        del x
+        return self.kept

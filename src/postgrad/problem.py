@@ -1,18 +1,20 @@
 """The problem: what the user states."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.extend.core as jec
 import jax.numpy as jnp
 import numpy as np
 from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.density import Distribution, log_density
+from postgrad.density import log_density
 from postgrad.errors import CostError, ModelError
 from postgrad.feasible import FeasibleSet, Reals
+from postgrad.remember import once_per_shape
 
 Decision = Float[Array, "..."]
 Cost = Callable[[Decision, Array], Float[Array, ""]]
@@ -42,14 +44,13 @@ class Problem(eqx.Module):
         """The distribution of the data, as a function of (x, theta)."""
         return self.model if self.observation is None else self.observation
 
-    def depends_on_decision(self, x: Decision, theta: PyTree) -> bool:
-        """Whether the distribution of xi is a function of x (as the program is written)."""
-        traced = jax.make_jaxpr(lambda x: self.model(x, theta).sample(random.key(0)))(x).jaxpr
-        reached = set(traced.invars)
-        for equation in traced.eqns:
-            if any(isinstance(v, jax.extend.core.Var) and v in reached for v in equation.invars):
-                reached.update(equation.outvars)
-        return any(v in reached for v in traced.outvars if isinstance(v, jax.extend.core.Var))
+    def kind(self, x: Decision, theta: PyTree) -> "Kind":
+        """What kind of distribution the model returns at (x, theta)."""
+        return _kind(self.model, x, theta)
+
+    def event_shape(self, x: Decision, theta: PyTree) -> tuple[int, ...]:
+        """The shape of one observation."""
+        return _kind(self.likelihood, x, theta).event_shape
 
     def check(self, x: Decision, thetas: PyTree) -> None:
         """Try the cost and the model at x, at each theta stacked along the leading axis.
@@ -63,7 +64,7 @@ class Problem(eqx.Module):
         for name in ("model", "observation"):
             model = getattr(self, name)
             if model is not None:
-                _check_shapes(name, _traced(model, x, first))
+                _check_shapes(name, _kind(model, x, first))
                 _check_numbers(name, model, x, thetas)
         xi, cost = _try_cost(self, x, first)
         if cost.shape != ():
@@ -78,23 +79,57 @@ def _try_cost(problem: Problem, x: Decision, theta: PyTree) -> tuple[Array, Arra
     return xi, jnp.asarray(problem.cost(x, xi))
 
 
-def _traced(model: Model, x: Decision, theta: PyTree) -> Any:
-    """What the model returns, for its kind and shapes: numpyro does not judge traced numbers."""
+class Kind(NamedTuple):
+    """What a trace of a model tells, whatever its numbers are.
+
+    Attributes:
+        name: The class of what it returns.
+        is_distribution: Whether that has numpyro's protocol.
+        batch_shape: The shape of the stack of distributions; () for one.
+        event_shape: The shape of one observation.
+        has_rsample: Whether draws are differentiable in the parameters.
+        depends_on_decision: Whether draws are a function of x, as the program is written.
+    """
+
+    name: str
+    is_distribution: bool
+    batch_shape: tuple[int, ...]
+    event_shape: tuple[int, ...]
+    has_rsample: bool
+    depends_on_decision: bool
+
+
+@once_per_shape
+def _kind(model: Model, x: Decision, theta: PyTree) -> Kind:
     returned = []
-    jax.eval_shape(lambda x, theta: returned.append(model(x, theta)), x, theta)
-    return returned[0]
+
+    def draw(x: Decision, theta: PyTree) -> Any:
+        returned.append(model(x, theta))  # traced numbers are not judged by numpyro
+        return returned[0].sample(random.key(0)) if hasattr(returned[0], "sample") else 0.0
+
+    traced = jax.make_jaxpr(draw)(x, theta).jaxpr
+    reached = {traced.invars[0]}
+    for equation in traced.eqns:
+        if any(isinstance(v, jec.Var) and v in reached for v in equation.invars):
+            reached.update(equation.outvars)
+    (distribution,) = returned
+    return Kind(
+        name=type(distribution).__name__,
+        is_distribution=hasattr(distribution, "sample") and hasattr(distribution, "log_prob"),
+        batch_shape=getattr(distribution, "batch_shape", ()),
+        event_shape=getattr(distribution, "event_shape", ()),
+        has_rsample=getattr(distribution, "has_rsample", False),
+        depends_on_decision=any(isinstance(v, jec.Var) and v in reached for v in traced.outvars),
+    )
 
 
-def _check_shapes(name: str, distribution: Distribution) -> None:
-    if not (hasattr(distribution, "sample") and hasattr(distribution, "log_prob")):
+def _check_shapes(name: str, kind: Kind) -> None:
+    if not kind.is_distribution:
+        raise ModelError(f"{name}(x, theta) must return a distribution, got {kind.name}")
+    if kind.batch_shape != ():
         raise ModelError(
-            f"{name}(x, theta) must return a distribution, got {type(distribution).__name__}"
-        )
-    if distribution.batch_shape != ():
-        raise ModelError(
-            f"{name}(x, theta) returned a stack {distribution.batch_shape} of distributions, "
-            f"expected one; if these are the coordinates of xi, add .to_event("
-            f"{len(distribution.batch_shape)})"
+            f"{name}(x, theta) returned a stack {kind.batch_shape} of distributions, expected one; "
+            f"if these are the coordinates of xi, add .to_event({len(kind.batch_shape)})"
         )
 
 
@@ -123,8 +158,9 @@ def _check_numbers(name: str, model: Model, x: Decision, thetas: PyTree) -> None
     if not proper.all():
         worst = int(np.argmin(proper))
         theta = jax.tree.map(lambda leaf: np.asarray(leaf[worst]).tolist(), thetas)
-        kind = type(_traced(model, x, jax.tree.map(lambda leaf: leaf[0], thetas))).__name__
+        first = jax.tree.map(lambda leaf: leaf[0], thetas)
         raise ModelError(
-            f"{name}(x, theta) is no proper {kind} at theta = {theta}, x = {np.asarray(x)}: its "
-            f"parameters must lie in their range (scales positive, covariances positive definite)"
+            f"{name}(x, theta) is no proper {_kind(model, x, first).name} at theta = {theta}, "
+            f"x = {np.asarray(x)}: its parameters must lie in their range (scales positive, "
+            f"covariances positive definite)"
         )

@@ -6,7 +6,6 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
@@ -17,7 +16,8 @@ from postgrad.density import log_density
 from postgrad.errors import PriorError
 from postgrad.problem import Decision, Model
 
-# Up to this many points a running sum is one small matrix product, which vectorises over runs.
+# Up to this many points a running sum is a small matrix product and a search is a comparison with
+# all points: more arithmetic than needed, but it vectorises over runs.
 _SMALL = 128
 
 
@@ -87,9 +87,11 @@ class Grid(Belief):
         """Draws by inversion: the first point whose cumulated probability exceeds u."""
         cumulated = _cumulate(jnp.exp(self.log_weights))
         u = random.uniform(key, (math.prod(shape),)) * cumulated[-1]
-        method = "compare_all" if cumulated.size <= _SMALL else "scan"
-        index = jnp.searchsorted(cumulated, u, side="right", method=method).reshape(shape)
-        return jax.tree.map(lambda leaf: leaf[index], self.points)
+        if cumulated.size <= _SMALL:
+            index = jnp.sum(cumulated[:, None] <= u, axis=0, dtype=jnp.int32)
+        else:
+            index = jnp.searchsorted(cumulated, u, side="right")
+        return jax.tree.map(lambda leaf: leaf[index.reshape(shape)], self.points)
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log sum_i pi_t(theta_i) f(xi; x, theta_i)."""
@@ -106,4 +108,4 @@ class Grid(Belief):
 
 def _cumulate(mass: Float[Array, " n"]) -> Float[Array, " n"]:
     n = mass.shape[0]
-    return mass @ np.triu(np.ones((n, n))) if n <= _SMALL else jnp.cumsum(mass)
+    return jnp.tril(jnp.ones((n, n))) @ mass if n <= _SMALL else jnp.cumsum(mass)

@@ -32,7 +32,9 @@ class MaximumLikelihood(Belief):
     @property
     def theta(self) -> PyTree:
         """theta_hat_t."""
-        best = jnp.argmax(self.log_likelihood)
+        # The largest is zero. `argmax` would do, but does not vectorise over runs.
+        n = self.log_likelihood.size
+        best = jnp.min(jnp.where(self.log_likelihood >= 0, jnp.arange(n), n - 1))
         return jax.tree.map(lambda leaf: leaf[best], self.points)
 
     def update(

@@ -33,10 +33,9 @@ class Pathwise(Gradient):
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """A model that depends on x must be reparameterised, else half the derivative is lost."""
-        distribution = problem.model(x, theta)
-        if not distribution.has_rsample and problem.depends_on_decision(x, theta):
+        kind = problem.kind(x, theta)
+        if kind.depends_on_decision and not kind.has_rsample:
             raise GradientError(
-                f"Pathwise needs draws that are differentiable in x, but "
-                f"{type(distribution).__name__} has none and the model depends on x; "
-                f"use Score() or MixtureScore()"
+                f"Pathwise needs draws that are differentiable in x, but {kind.name} has none and "
+                f"the model depends on x; use Score() or MixtureScore()"
             )

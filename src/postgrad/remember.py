@@ -1,0 +1,38 @@
+"""Results that depend on the shapes of the arguments, and are worth keeping."""
+
+import functools
+import threading
+from collections.abc import Callable, Hashable
+from typing import ParamSpec, TypeVar
+
+import equinox as eqx
+import jax
+
+_KEPT = 64
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def once_per_shape(function: Callable[P, R]) -> Callable[P, R]:
+    """Remembers results by the structure, shapes and types of the arguments, not their numbers.
+
+    This is `jit`'s rule of when to trace again, for things other than arrays: compiled programs,
+    and facts that are read off a trace. Several threads may ask at once; one does the work.
+    """
+    results: dict[Hashable, R] = {}
+    lock = threading.Lock()
+
+    @functools.wraps(function)
+    def remembered(*arguments: P.args, **options: P.kwargs) -> R:
+        leaves, tree = jax.tree.flatten((arguments, options))
+        kinds = (jax.typeof(leaf) if eqx.is_array(leaf) else leaf for leaf in leaves)
+        signature = (tree, *kinds)
+        with lock:
+            if signature not in results:
+                if len(results) >= _KEPT:
+                    results.clear()
+                results[signature] = function(*arguments, **options)
+            return results[signature]
+
+    return remembered
