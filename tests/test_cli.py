@@ -1,0 +1,73 @@
+"""The command line, as a user types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(sys.executable).with_name("postgrad")
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        [PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=300, **options
+    )
+
+
+def test_help_does_not_wait_for_jax():
+    code = "import sys, postgrad.cli; sys.exit(any(m in sys.modules for m in ('jax', 'numpyro')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert "reproduce" in run("--help").stdout
+
+
+def test_reproduce_writes_figures_and_summary(tmp_path):
+    done = run(
+        "reproduce", "quadratic-1d-independent", "posterior", "--runs", "5", "--horizon", "12",
+        "--algorithms", "bayesian-sgd,known", "--out", str(tmp_path / "new"), "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    assert printed == json.loads((tmp_path / "new" / "summary.json").read_text())
+    algorithms = printed["experiments"]["quadratic-1d-independent"]["algorithms"]
+    assert list(algorithms) == ["bayesian-sgd", "known"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        "posterior.png",
+        "posterior.svg",
+        "quadratic-1d-independent.png",
+        "quadratic-1d-independent.svg",
+        "summary.json",
+    ]
+
+
+def test_table_is_for_people(tmp_path):
+    done = run("reproduce", "quadratic-1d-dependent", "--runs", "3", "--horizon", "10",
+               "--out", str(tmp_path))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "bayesian-sgd" in done.stdout
+    assert str(tmp_path) in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["reproduce", "quadratic-9d"], "quadratic-1d-independent"),
+        (["reproduce", "--algorithms", "oracle"], "bayesian-sgd"),
+        (["reproduce", "--runs", "0"], "runs"),
+        (["reproduce", "--horizon", "many"], "horizon"),
+        (["reproduce", "--seed", "-1"], "seed"),
+        (["unheard-of"], "unheard-of"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2_and_says_why(arguments, words):
+    done = run(*arguments, env={"COLUMNS": "300", "PATH": "/usr/bin"})
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_folder_that_cannot_be_made_is_wrong_usage(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run("reproduce", "--out", str(tmp_path / "file" / "folder"))
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr

@@ -1,0 +1,195 @@
+"""The paper's experiments: the right numbers, the bound on what is left to learn, the summary."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import postgrad as pg
+from postgrad.errors import SettingError
+from postgrad.paper import figures
+from postgrad.paper.experiments import ALGORITHMS, BOX, EXPERIMENTS
+from postgrad.paper.reproduce import NAMES, plan, reproduce
+from postgrad.problems import quadratic
+
+# Mean errors over 4,000 runs of an independent implementation, where it published them.
+PUBLISHED = [
+    ("quadratic-1d-independent", "bayesian-sgd", 1, 1.158),
+    ("quadratic-1d-independent", "mle", 1, 1.066),
+    ("quadratic-1d-independent", "bayesian-sgd", 10, 0.439),
+    ("quadratic-1d-independent", "mle", 10, 0.427),
+    ("quadratic-1d-independent", "bayesian-sgd", 100, 0.147),
+    ("quadratic-1d-independent", "bayesian-sgd", 1000, 0.039),
+    ("quadratic-2d-independent", "bayesian-sgd", 2, 3.20),
+    ("quadratic-2d-independent", "mle", 2, 2.44),
+]
+PAIRS = [(name, key) for name, e in EXPERIMENTS.items() for key in ("bayesian-sgd", "mle", "known")]
+
+
+def plain_numpy():
+    path = Path(__file__).parents[1] / "benchmarks" / "plain_numpy.py"
+    spec = importlib.util.spec_from_file_location("plain_numpy", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def errors_of():
+    """Errors over the runs and stages, simulated once per experiment and algorithm."""
+    kept = {}
+
+    def get(name, key, runs=4000):
+        if (name, key) not in kept:
+            experiment, part = EXPERIMENTS[name], ALGORITHMS[key]
+            world = experiment.instance(BOX)
+            algorithm = pg.BayesianSGD(world.problem, part.gradient or experiment.gradient)
+            result = pg.simulate(algorithm, part.belief(world), world.x, world.theta, runs=runs)
+            kept[name, key] = result.errors(world.x_star)
+        return kept[name, key]
+
+    return get
+
+
+@pytest.mark.parametrize(("name", "key"), PAIRS)
+def test_mean_errors_agree_with_the_plain_implementation(name, key, errors_of):
+    """Two implementations that share no code, over the stages, within Monte-Carlo error."""
+    reference = plain_numpy()
+    runs = 3000
+    decisions = reference.run(name, key, runs, 100, np.random.default_rng(1))
+    theirs = np.linalg.norm(decisions - reference.X_STAR[name], axis=-1)
+    ours = errors_of(name, key)
+    for t in (0, 1, 2, 5, 10, 30, 100):
+        a, b = ours[:, t], theirs[:, t]
+        noise = np.hypot(a.std() / np.sqrt(len(a)), b.std() / np.sqrt(len(b)))
+        assert abs(a.mean() - b.mean()) <= 4 * noise + 1e-9, t
+
+
+@pytest.mark.parametrize(("name", "key", "t", "published"), PUBLISHED)
+def test_mean_errors_agree_with_published_ones(name, key, t, published, errors_of):
+    ours = errors_of(name, key)[:, t]
+    noise = np.sqrt(2) * ours.std() / np.sqrt(len(ours))
+    rounding = 0.5 * 10.0 ** -len(str(published).split(".")[1])
+    assert abs(ours.mean() - published) <= 4 * noise + rounding
+
+
+@pytest.mark.parametrize(("name", "key"), PAIRS)
+def test_optimum_is_reached(name, key, errors_of):
+    """The error falls like t^-1/2: tenfold stages, a third of it, down to a few hundredths."""
+    mean = errors_of(name, key).mean(axis=0)
+    assert mean[1000] < 0.12
+    assert mean[1000] < 0.45 * mean[100]
+
+
+def test_repeated_gradient_descent_ends_at_the_stable_point():
+    """3.2, where the paper's gradient ends at 8/3."""
+    world = quadratic.univariate_dependent()
+    result = pg.simulate(
+        pg.BayesianSGD(world.problem, pg.Partial()), pg.Grid(world.points), world.x, world.theta,
+        runs=1000,
+    )  # fmt: skip
+    last = result.decisions[:, -1]
+    assert abs(last.mean() - 3.2) < 5 * last.std() / np.sqrt(len(last)) + 0.01
+    assert abs(last.mean() - 8 / 3) > 0.4
+
+
+def test_what_is_left_to_learn_is_bounded():
+    """E sum_t d_t = -log pi_0(theta_c) + E log pi_T(theta_c) <= -log pi_0(theta_c).
+
+    d_t is the Kullback-Leibler divergence from f(.; x_{t+1}, theta_c) to f_hat_t(.; x_{t+1}),
+    along decision-dependent runs, here by Gauss-Hermite quadrature. The paper proves the equality
+    stage by stage (proof of the lemma on consistency); it holds within Monte-Carlo error.
+    """
+    world = quadratic.univariate_dependent()
+    result = pg.simulate(
+        pg.BayesianSGD(world.problem, pg.MixtureScore()), pg.Grid(world.points), world.x,
+        world.theta, runs=2000, horizon=60, record=lambda state: state.belief.log_weights,
+    )  # fmt: skip
+    log_pi = jax.nn.log_softmax(result.record, axis=-1)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights = weights / weights.sum()
+    offset = world.points - world.theta  # xi - x - theta_c = 4 z: x drops out
+
+    def divergence(log_pi):
+        z = nodes[:, None] - offset / 4.0
+        log_ratio = -0.5 * nodes**2 - jax.nn.logsumexp(log_pi - 0.5 * z**2, axis=-1)
+        return jnp.dot(weights, log_ratio)
+
+    d = np.asarray(jax.jit(jax.vmap(jax.vmap(divergence)))(log_pi))  # d_0, ..., d_60 of each run
+    assert (d > -1e-9).all()
+    total = d[:, :-1].sum(axis=1)  # d_0, ..., d_59
+    left = np.asarray(-log_pi[:, -1, 3])  # -log pi_60(theta_c), theta_c = 4 is the fourth point
+    bound = np.log(30.0)
+    noise = (total + left).std() / np.sqrt(len(total))
+    assert total.mean() <= bound
+    assert abs((total + left).mean() - bound) < 4.5 * noise
+
+
+def test_posterior_concentrates_faster_with_larger_batches():
+    summary = reproduce(["posterior"], runs=200, horizon=100)["posterior"]
+    assert list(summary) == ["D=1", "D=2", "D=5", "D=10", "D=20"]
+    at_20 = [curve["mean"][20] for curve in summary.values()]
+    assert at_20 == sorted(at_20)
+    for curve in summary.values():
+        mean, low, high = (np.array(curve[key]) for key in ("mean", "low", "high"))
+        assert len(mean) == 101
+        assert mean[0] == pytest.approx(1 / 30)
+        assert ((low >= 0) & (low <= mean) & (mean <= high) & (high <= 1)).all()
+    reference = plain_numpy()
+    theirs = reference.posterior(5, 1000, 20, np.random.default_rng(0))[:, 20]
+    half = summary["D=5"]["high"][20] - summary["D=5"]["mean"][20]
+    noise = np.hypot(half / 1.96, theirs.std() / np.sqrt(1000))
+    assert abs(summary["D=5"]["mean"][20] - theirs.mean()) < 4 * noise
+
+
+def test_summary_has_the_promised_form(tmp_path):
+    seen = []
+    summary = reproduce(
+        ["quadratic-2d-dependent", "quadratic-1d-independent"], runs=7, horizon=20, seed=3,
+        watch=lambda label, done, total: seen.append((done, total)),
+    )  # fmt: skip
+    assert list(summary) == ["experiments", "posterior"]
+    assert list(summary["experiments"]) == ["quadratic-2d-dependent", "quadratic-1d-independent"]
+    for name, experiment in summary["experiments"].items():
+        assert (
+            experiment["x_star"] == np.atleast_1d(EXPERIMENTS[name].instance(BOX).x_star).tolist()
+        )
+        assert (experiment["runs"], experiment["horizon"]) == (7, 20)
+        assert tuple(experiment["algorithms"]) == EXPERIMENTS[name].algorithms
+        for curve in experiment["algorithms"].values():
+            assert len(curve["mean_error"]) == len(curve["std_error"]) == 21
+            assert curve["std_error"][0] == pytest.approx(0.0, abs=1e-12)
+            assert curve["diverged"] == 0
+    start = summary["experiments"]["quadratic-1d-independent"]["algorithms"]["known"]
+    assert start["mean_error"][0] == 2.75
+    assert seen[-1] == (5 * 7 * 20, 5 * 7 * 20)
+    json.dumps(summary, allow_nan=False)
+    for name, experiment in summary["experiments"].items():
+        for path in figures.draw_experiment(name, experiment, tmp_path):
+            assert path.stat().st_size > 5000
+
+
+def test_literal_runs_report_what_diverged():
+    """Without a box, a decision-dependent run in a few hundred leaves for good."""
+    summary = reproduce(
+        ["quadratic-1d-dependent"], algorithms=["known"], runs=2000, horizon=200, literal=True
+    )
+    curve = summary["experiments"]["quadratic-1d-dependent"]["algorithms"]["known"]
+    assert 1 <= curve["diverged"] <= 20
+    assert curve["mean_error"][200] < 1.0  # of the others
+
+
+def test_plan_knows_its_names():
+    curves, sizes = plan([], [])
+    assert [*curves, "posterior"] == list(NAMES)
+    assert sizes == [1, 2, 5, 10, 20]
+    assert plan(["posterior"], []) == ({}, [1, 2, 5, 10, 20])
+    assert plan(["quadratic-1d-dependent"], ["mle"])[0] == {"quadratic-1d-dependent": ["mle"]}
+    with pytest.raises(SettingError, match="quadratic-1d-independent, quadratic-2d-independent"):
+        plan(["quadratic-3d"], [])
+    with pytest.raises(SettingError, match="bayesian-sgd, mle, known"):
+        plan([], ["oracle"])
