@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 app = typer.Typer(
     name="postgrad",
@@ -101,15 +102,29 @@ def _progress(console: "Console") -> Iterator[Callable[[str, int, int], None]]:
         )
 
 
+def _table(first: str, title: str) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    style: dict[str, Any] = {
+        "box": SIMPLE_HEAD,
+        "pad_edge": False,
+        "title_justify": "left",
+        "title_style": "bold",
+    }
+    table = Table(title=title, **style)
+    table.add_column(first, no_wrap=True)
+    return table
+
+
 def _print_tables(summary: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
     for name, experiment in summary["experiments"].items():
         stages = [t for t in (1, 10, 100, 1000, 10_000) if t <= experiment["horizon"]]
         title = f"{name}: mean error ± standard deviation over {experiment['runs']} runs"
-        table = Table("algorithm", title=title, title_justify="left")
+        table = _table("algorithm", title)
         for t in stages:
             table.add_column(f"t = {t}", justify="right")
         table.add_column("diverged", justify="right")
@@ -121,7 +136,7 @@ def _print_tables(summary: dict[str, Any]) -> None:
     if summary["posterior"]:
         length = len(next(iter(summary["posterior"].values()))["mean"])
         stages = [t for t in (0, 1, 10, 100, 1000, 10_000) if t < length]
-        table = Table("batch size", title="posterior: mean of pi_t(theta_c)", title_justify="left")
+        table = _table("batch size", "posterior: mean of pi_t(theta_c)")
         for t in stages:
             table.add_column(f"t = {t}", justify="right")
         for label, curve in summary["posterior"].items():

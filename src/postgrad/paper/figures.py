@@ -47,6 +47,13 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
             # a log axis has no room for mean - std <= 0: the band ends well below the mean instead
             low = np.maximum(mean - spread, mean / 20)
             axes.fill_between(stages, low, mean + spread, color=colour, alpha=0.13, lw=0)
+        lowest = min(
+            value
+            for curve in summary["algorithms"].values()
+            for value in curve["mean_error"][1:]
+            if value is not None
+        )
+        axes.set_ylim(bottom=lowest / 8)
         axes.set(
             title=EXPERIMENTS[name].title,
             xlabel="stage $t$",
@@ -70,14 +77,14 @@ def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[P
             axes.plot(stages, curve["mean"], color=colour, lw=1.4, label=label.replace("=", " = "))
             axes.fill_between(stages, curve["low"], curve["high"], color=colour, alpha=0.2, lw=0)
         axes.set(
-            title="Posterior probability of the truth, by batch size",
+            title="Posterior probability of the truth",
             xlabel="stage $t$",
             ylabel=r"$\pi_t(\theta^c)$: mean, and its 95 % interval",
             xlim=(0, min(200, len(stages) - 1)),
             ylim=(0, 1.02),
         )
         axes.legend(loc="lower right")
-        _caption(axes, f"{runs} runs, quadratic in one dimension, decision-dependent")
+        _caption(axes, f"{runs} runs, 1-D decision-dependent quadratic")
         return _save(figure, folder / "posterior")
 
 
