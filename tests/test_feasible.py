@@ -1,8 +1,5 @@
 """The laws of the feasible sets: every final class under postgrad.feasible is found and tested."""
 
-import importlib
-import inspect
-import pkgutil
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,108 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import brentq, lsq_linear, nnls
+from nearest import box_rows, budget, distance_bound, linear, round_ball, simplex, size
+from rooms import members
 
 import postgrad.feasible
-from postgrad.errors import DecisionError, FeasibleSetError
 from postgrad.feasible import Ball, Box, Budget, FeasibleSet, Polyhedron, Reals, Simplex
 
 LAW = settings(deadline=None, derandomize=True, max_examples=20, database=None)
 
 
-# ---------------------------------------------------------------------------------------------
-# Independent solutions of min_z |z - v|^2, z in X
-# ---------------------------------------------------------------------------------------------
-
-
-def least_distance(A, b, v):
-    """The point of {A x <= b} nearest to v, by Lawson & Hanson's least-distance programming.
-
-    Least squares with u >= 0 on E = [G^T; h^T], f = e_{d+1}, for y = x - v and G y >= h. Every
-    feasible x that comes out is the solution; but both of SciPy's solvers stop short of the optimum
-    now and then, so we ask both, at two scales of h.
-    """
-    length = np.linalg.norm(A, axis=1)
-    A, b = A / length[:, None], b / length
-    G, h = -A, A @ v - b
-    scale = h.max(initial=0.0)
-    if scale <= 1e-14 * size(v):
-        return v
-    f = np.append(np.zeros(len(v)), 1.0)
-    for solver in (nonnegative_bvls, nnls) * 2:
-        E = np.vstack([G.T, h / scale])
-        r = E @ solver(E, f)[0] - f
-        y = -scale * r[:-1] / r[-1]
-        scale = np.linalg.norm(y)
-        if np.max(A @ (v + y) - b) <= 1e-11 * size(v):
-            return v + y
-    raise AssertionError("SciPy found no solution")
-
-
-def nonnegative_bvls(E, f):
-    solution = lsq_linear(E, f, (0, np.inf), method="bvls", tol=1e-15, max_iter=1000)
-    return solution.x, np.linalg.norm(E @ solution.x - f)
-
-
-def distance_bound(A, b, v, p):
-    """A bound on the error of a feasible p, from the Karush-Kuhn-Tucker conditions.
-
-    If v - p = A^T u + rest, with u >= 0 and zero for rows with slack, then p is the projection of
-    v - rest, hence within |rest| of that of v. Any u will do, so it does not matter who found it.
-    """
-    length = np.linalg.norm(A, axis=1)
-    A, b = A / length[:, None], b / length
-    tight = A[b - A @ p <= 1e-10 * size(v)].T
-    if not tight.size:
-        return np.linalg.norm(v - p)
-    wanted = (v - p) / size(v)
-    return size(v) * min(solver(tight, wanted)[1] for solver in (nnls, nonnegative_bvls))
-
-
-def size(*points):
-    return 1.0 + max(np.max(np.abs(point)) for point in points)
-
-
-def linear(A, b):
-    """The solution for a set of linear constraints, with x flattened."""
-    A, b = np.asarray(A, float), np.asarray(b, float)
-    return lambda v: least_distance(A, b, v.ravel()).reshape(v.shape)
-
-
-def box_rows(low, high):
-    """Low <= x <= high as rows of A x <= b; missing sides give none."""
-    unit = np.eye(len(low))
-    A, b = np.vstack([-unit, unit]), np.concatenate([-np.asarray(low), np.asarray(high)])
-    return A[np.isfinite(b)], b[np.isfinite(b)]
-
-
-def simplex(n, total):
-    one = np.ones((1, n))
-    return linear(np.vstack([-np.eye(n), one, -one]), np.r_[np.zeros(n), total, -total])
-
-
-def budget(low, high, weights, total):
-    A, b = box_rows(low, high)
-    return linear(np.vstack([A, np.ravel(weights)]), np.r_[b, total])
-
-
-def round_ball(center, radius):
-    """Stationarity x - v + mu (x - center) = 0 with the multiplier mu >= 0 found numerically."""
-
-    def solve(v):
-        y = v - center
-        length = np.sqrt(np.sum(y**2))
-        if length <= radius:
-            return v
-        mu = brentq(lambda mu: length / (1 + mu) - radius, 0.0, length / radius, xtol=1e-14)
-        return center + y / (1 + mu)
-
-    return solve
-
-
-# ---------------------------------------------------------------------------------------------
 # Examples: several of each class
-# ---------------------------------------------------------------------------------------------
 
 
 class Example(NamedTuple):
@@ -194,20 +99,7 @@ def examples(kind: type[FeasibleSet]) -> list[Example]:
     ]
 
 
-def room() -> list[type[FeasibleSet]]:
-    """Every class of the room, found by importing its modules."""
-    for module in pkgutil.walk_packages(postgrad.feasible.__path__, "postgrad.feasible."):
-        importlib.import_module(module.name)
-    found, stack = set(), [FeasibleSet]
-    while stack:
-        kind = stack.pop()
-        found.add(kind)
-        stack += kind.__subclasses__()
-    inside = [kind for kind in found if kind.__module__.startswith("postgrad.feasible.")]
-    return sorted(inside, key=lambda kind: kind.__name__)
-
-
-FINAL = [kind for kind in room() if not inspect.isabstract(kind)]
+FINAL = members("postgrad.feasible", FeasibleSet)
 EXAMPLES = [example for kind in FINAL for example in examples(kind)]
 law = pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
 
@@ -224,20 +116,13 @@ def points(shape):
     return hnp.arrays(float, shape, elements=near) | hnp.arrays(float, shape, elements=near | far)
 
 
-# ---------------------------------------------------------------------------------------------
 # Laws
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", FINAL)
 def test_every_set_has_examples_and_is_exported(kind):
     assert len(examples(kind)) >= 2, f"{kind.__name__} is not tested: add examples of it to SETS"
     assert kind.__name__ in postgrad.feasible.__all__
-
-
-@pytest.mark.parametrize("kind", room())
-def test_abstract_or_final(kind):
-    assert inspect.isabstract(kind) or not kind.__subclasses__()
 
 
 @law
@@ -395,9 +280,7 @@ def test_violation_is_positive_outside(example):
     check()
 
 
-# ---------------------------------------------------------------------------------------------
 # Polyhedra at random, with everything that makes them hard
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("m", "d"), [(9, 3), (16, 6), (5, 8)])
@@ -455,116 +338,3 @@ def test_far_points():
 def test_huge_rows_are_constraints_too():
     p = Polyhedron([[3e200, 4e200]], [5e200]).project(jnp.array([30.0, 40.0]))
     np.testing.assert_allclose(p, [0.6, 0.8], rtol=1e-14)
-
-
-# ---------------------------------------------------------------------------------------------
-# Bad input
-# ---------------------------------------------------------------------------------------------
-
-NAN = np.nan
-BAD = {
-    "box nan": lambda: Box(NAN, 1.0),
-    "box nan entry": lambda: Box([0.0, NAN], 1.0),
-    "box bool": lambda: Box(False, 1.0),
-    "box string": lambda: Box("0", 1.0),
-    "box infinite string": lambda: Box("-inf", 1.0),
-    "box none": lambda: Box(None, 1.0),
-    "box ragged": lambda: Box([[1.0], [1.0, 2.0]], 3.0),
-    "box crossed": lambda: Box(2.0, 1.0),
-    "box crossed entry": lambda: Box([0.0, 2.0], [1.0, 1.0]),
-    "box low at inf": lambda: Box(INF, INF),
-    "box high at -inf": lambda: Box(-INF, -INF),
-    "box shapes": lambda: Box(np.zeros(2), np.ones(3)),
-    "ball nan": lambda: Ball(NAN, 1.0),
-    "ball inf": lambda: Ball([0.0, INF], 1.0),
-    "ball radius zero": lambda: Ball(0.0, 0.0),
-    "ball radius negative": lambda: Ball(0.0, -1.0),
-    "ball radius nan": lambda: Ball(0.0, NAN),
-    "ball radius inf": lambda: Ball(0.0, INF),
-    "ball radius bool": lambda: Ball(0.0, True),
-    "ball radius vector": lambda: Ball(0.0, [1.0, 2.0]),
-    "simplex zero": lambda: Simplex(0.0),
-    "simplex negative": lambda: Simplex(-1.0),
-    "simplex nan": lambda: Simplex(NAN),
-    "simplex string": lambda: Simplex("1"),
-    "simplex vector": lambda: Simplex([1.0, 1.0]),
-    "budget nan": lambda: Budget(0.0, 1.0, [1.0, NAN], 1.0),
-    "budget low nan": lambda: Budget(NAN, 1.0, [1.0, 1.0], 1.0),
-    "budget crossed": lambda: Budget(1.0, 0.0, [1.0, 1.0], 1.0),
-    "budget weight zero": lambda: Budget(0.0, 1.0, [1.0, 0.0], 1.0),
-    "budget weight negative": lambda: Budget(0.0, 1.0, [1.0, -1.0], 1.0),
-    "budget total inf": lambda: Budget(0.0, 1.0, [1.0, 1.0], INF),
-    "budget total vector": lambda: Budget(0.0, 1.0, [1.0, 1.0], [1.0, 1.0]),
-    "budget shapes": lambda: Budget(np.zeros(3), 1.0, [1.0, 1.0], 1.0),
-    "budget empty": lambda: Budget(1.0, 2.0, [1.0, 1.0], 1.999),
-    "polyhedron nan": lambda: Polyhedron([[NAN]], [1.0]),
-    "polyhedron inf": lambda: Polyhedron([[1.0]], [INF]),
-    "polyhedron bool": lambda: Polyhedron([[True]], [1.0]),
-    "polyhedron string": lambda: Polyhedron([["a"]], [1.0]),
-    "polyhedron ragged": lambda: Polyhedron([[1.0], [1.0, 2.0]], [1.0, 1.0]),
-    "polyhedron flat": lambda: Polyhedron([1.0, 2.0], [1.0, 2.0]),
-    "polyhedron shapes": lambda: Polyhedron([[1.0, 2.0]], [1.0, 2.0]),
-    "polyhedron no rows": lambda: Polyhedron(np.zeros((0, 2)), np.zeros(0)),
-    "polyhedron empty": lambda: Polyhedron([[1.0, 0.0], [-1.0, 0.0]], [0.0, -1.0]),
-    "polyhedron empty slab": lambda: Polyhedron([[0.3, 0.7], [-0.9, -2.1]], [0.0, -1.0]),
-    "polyhedron empty in small units": lambda: Polyhedron([[1.0], [-1.0]], [1e-12, -2e-12]),
-    "polyhedron zero row": lambda: Polyhedron([[0.0, 0.0]], [-1.0]),
-    "polyhedron empty triangle": lambda: Polyhedron([[1, 1], [-1, 0], [0, -1]], [1, 0, -1.001]),
-}
-
-
-@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_bad_sets_are_refused(bad):
-    with pytest.raises(FeasibleSetError, match="must"):
-        bad()
-
-
-@pytest.mark.parametrize(
-    ("feasible", "x"),
-    [
-        (Box(np.zeros(3), 1.0), np.zeros(())),
-        (Box(np.zeros(3), 1.0), np.zeros(2)),
-        (Ball(np.zeros(3), 1.0), np.zeros(())),
-        (Budget(0.0, 1.0, np.ones(3), 1.0), np.zeros((2, 3))),
-        (Budget(0.0, 1.0, np.ones(3), 1.0), np.zeros(())),
-        (Polyhedron(SQUARE, np.ones(4)), np.zeros(3)),
-        (Polyhedron(SQUARE, np.ones(4)), np.zeros(())),
-    ],
-)
-def test_decisions_of_the_wrong_shape_are_refused(feasible, x):
-    with pytest.raises(DecisionError, match="shape"):
-        feasible.project(x)
-    with pytest.raises(DecisionError, match="shape"):
-        feasible.violation(x)
-
-
-def test_errors_name_the_value():
-    with pytest.raises(FeasibleSetError, match=r"low 2\.0 > high 1\.5 at index \[1\]"):
-        Box([0.0, 2.0], 1.5)
-    with pytest.raises(FeasibleSetError, match=r"radius .* -3"):
-        Ball(0.0, -3.0)
-    with pytest.raises(FeasibleSetError, match=r"4\.0 > 3\.5"):
-        Budget(2.0, 9.0, [1.0, 1.0], 3.5)
-
-
-def test_checks_vanish_while_tracing():
-    """Sets can be built inside compiled programs, from traced and from known numbers."""
-
-    @jax.jit
-    def inside(high):
-        sets = (
-            Box(-INF, high),
-            Ball(0.0, high),
-            Simplex(high),
-            Budget(0.0, INF, [1.0, 1.0], high),
-            Polyhedron([[1.0, 1.0]], [1.0]),
-            Polyhedron([[1.0, 1.0]], high[None]),
-        )
-        return [feasible.project(jnp.array([3.0, 3.0])) for feasible in sets]
-
-    box, ball, simplex_, shared, known, traced = inside(jnp.asarray(2.0))
-    np.testing.assert_allclose(box, [2, 2])
-    np.testing.assert_allclose(ball, [np.sqrt(2), np.sqrt(2)])
-    for each in (simplex_, shared, traced):
-        np.testing.assert_allclose(each, [1, 1], rtol=1e-14)
-    np.testing.assert_allclose(known, [0.5, 0.5])

@@ -46,11 +46,11 @@ class Problem(eqx.Module):
 
     def kind(self, x: Decision, theta: PyTree) -> "Kind":
         """What kind of distribution the model returns at (x, theta)."""
-        return _kind(self.model, x, theta)
+        return kind_of(self.model, x, theta)
 
     def event_shape(self, x: Decision, theta: PyTree) -> tuple[int, ...]:
         """The shape of one observation."""
-        return _kind(self.likelihood, x, theta).event_shape
+        return kind_of(self.likelihood, x, theta).event_shape
 
     def check(self, x: Decision, thetas: PyTree) -> None:
         """Try the cost and the model at x, at each theta stacked along the leading axis.
@@ -64,7 +64,7 @@ class Problem(eqx.Module):
         for name in ("model", "observation"):
             model = getattr(self, name)
             if model is not None:
-                _check_shapes(name, _kind(model, x, first))
+                _check_shapes(name, kind_of(model, x, first))
                 _check_numbers(name, model, x, thetas)
         xi, cost = _try_cost(self, x, first)
         if cost.shape != ():
@@ -100,7 +100,8 @@ class Kind(NamedTuple):
 
 
 @once_per_shape
-def _kind(model: Model, x: Decision, theta: PyTree) -> Kind:
+def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
+    """The kind of `model(x, theta)`, by tracing it."""
     returned = []
 
     def draw(x: Decision, theta: PyTree) -> Any:
@@ -160,7 +161,7 @@ def _check_numbers(name: str, model: Model, x: Decision, thetas: PyTree) -> None
         theta = jax.tree.map(lambda leaf: np.asarray(leaf[worst]).tolist(), thetas)
         first = jax.tree.map(lambda leaf: leaf[0], thetas)
         raise ModelError(
-            f"{name}(x, theta) is no proper {_kind(model, x, first).name} at theta = {theta}, "
+            f"{name}(x, theta) is no proper {kind_of(model, x, first).name} at theta = {theta}, "
             f"x = {np.asarray(x)}: its parameters must lie in their range (scales positive, "
             f"covariances positive definite)"
         )

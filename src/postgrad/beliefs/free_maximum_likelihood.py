@@ -12,7 +12,7 @@ from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.families import Family
 from postgrad.density import log_density
 from postgrad.errors import ModelError
-from postgrad.problem import Decision, Model
+from postgrad.problem import Decision, Model, kind_of
 
 
 class FreeMaximumLikelihood(Belief):
@@ -72,16 +72,16 @@ class FreeMaximumLikelihood(Belief):
             ModelError: Naming both, if it is not.
         """
         family = type(self.family).__name__
+        kind = kind_of(likelihood, x, self.family.examples()[0])
+        if kind.name != self.family.distribution:
+            raise ModelError(
+                f"{family} describes a {self.family.distribution}, but the model is {kind.name}"
+            )
         for theta in self.family.examples():
-            distribution = likelihood(x, theta)
-            if type(distribution).__name__ != self.family.distribution:
-                raise ModelError(
-                    f"{family} describes a {self.family.distribution}, but the model is "
-                    f"{type(distribution).__name__}"
-                )
+            mean = likelihood(x, theta).mean
             implied = self.family.mean(likelihood, x, theta)
-            if not np.allclose(implied, distribution.mean, rtol=1e-9):
+            if not np.allclose(implied, mean, rtol=1e-9):
                 raise ModelError(
                     f"{family} needs a model with {self.family.form}, but at theta = {theta} the "
-                    f"model's mean is {distribution.mean}, not {implied}"
+                    f"model's mean is {mean}, not {implied}"
                 )
