@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
-from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, PyTree
 
 from postgrad import threefry
@@ -20,6 +19,7 @@ from postgrad.beliefs import Belief
 from postgrad.checks import as_count
 from postgrad.errors import SettingError
 from postgrad.hoist import hoist
+from postgrad.lanes import vmap_last
 from postgrad.remember import once_per_shape
 
 # Runs per compiled call on a CPU: few enough for the caches, and enough calls for all cores. The
@@ -115,7 +115,7 @@ def simulate(
 
     def keep(rows: slice, columns: slice) -> Callable[[np.ndarray, Array], None]:
         def store(out: np.ndarray, leaf: Array) -> None:
-            out[rows, columns] = np.swapaxes(np.asarray(leaf), 0, 1)[: rows.stop - rows.start]
+            out[rows, columns] = np.moveaxis(np.asarray(leaf), -1, 0)[: rows.stop - rows.start]
 
         return store
 
@@ -135,7 +135,8 @@ def simulate(
             progress((rows.stop - rows.start) * length)
             first += length
 
-    jax.tree.map(keep(slice(0, runs), slice(0, 1)), seen, _stack(_stack(initial, runs), 1))
+    for out, leaf in zip(jax.tree.leaves(seen), jax.tree.leaves(initial), strict=True):
+        out[:, 0] = leaf
     # A compiled call of this size keeps one core busy, and releases Python meanwhile.
     with ThreadPoolExecutor(os.cpu_count() if on_cpu else 1) as pool:
         list(pool.map(run_chunk, range(-(-runs // lanes))))
@@ -172,7 +173,7 @@ def _moving(stage: Callable[[PyTree, State], State], state: State) -> State:
 
 @eqx.filter_jit
 def _stack(state: State, lanes: int) -> State:
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (lanes, *leaf.shape)), state)
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[..., None], (*leaf.shape, lanes)), state)
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -195,12 +196,12 @@ def _advance(
         stage: One stage of one run.
         record: What to keep.
         fixed: The leaves of the state that are the same in all runs, always.
-        states: The other leaves, stacked over runs.
+        states: The other leaves, stacked over runs along the last axis.
         keys: The runs' keys.
         first: The number of the first stage.
         length: How many stages.
     """
-    one_key, one_state = jax.tree.map(lambda leaf: leaf[0], (keys, states))
+    one_key, one_state = keys[0], jax.tree.map(lambda leaf: leaf[..., 0], states)
     moves = jax.tree.map(lambda leaf: leaf is None, fixed, is_leaf=lambda leaf: leaf is None)
 
     def move(draw: PyTree, moving: State) -> State:
@@ -210,25 +211,20 @@ def _advance(
     # numbers of all stages can be drawn at once.
     draw, finish = hoist(move, (one_key, first), one_state)
     stages = first + jnp.arange(length)
-    noise = jax.vmap(lambda t: jax.vmap(lambda key: draw((key, t)))(keys))(stages)
+    draw_all = jax.vmap(lambda key, t: draw((key, t)), in_axes=(0, None), out_axes=-1)
+    noise = jax.vmap(lambda t: draw_all(keys, t))(stages)
+    one_noise = jax.tree.map(lambda leaf: leaf[0, ..., 0], noise)
+
+    def after(noise: PyTree, moving: State) -> tuple[State, PyTree]:
+        new = finish(noise, moving)
+        return new, _observe(record)(eqx.combine(new, fixed))
+
+    step = vmap_last(after, one_noise, one_state)
 
     def body(states: State, noise: PyTree) -> tuple[State, PyTree]:
-        states = _runs_innermost(jax.vmap(finish)(noise, _runs_innermost(states)))
-        seen = jax.vmap(lambda state: _observe(record)(eqx.combine(state, fixed)))(states)
-        return states, seen
+        return step(noise, states)
 
     return lax.scan(body, states, noise)
-
-
-def _runs_innermost(states: State) -> State:
-    """Lays the runs next to each other in memory, so that arithmetic vectorises over them."""
-
-    def lay(leaf: Array) -> Array:
-        if leaf.ndim < 2:
-            return leaf
-        return with_layout_constraint(leaf, Layout((*range(1, leaf.ndim), 0)))
-
-    return jax.tree.map(lay, states)
 
 
 @once_per_shape
