@@ -17,7 +17,8 @@ import numpy as np
 import plain_numpy
 
 import postgrad as pg
-from postgrad.paper.experiments import ALGORITHMS, BOX, EXPERIMENTS
+from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS
+from postgrad.problems.quadratic import BOX
 
 CURVES = ("bayesian-sgd", "mle", "known")
 HORIZON = 1000

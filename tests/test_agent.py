@@ -47,6 +47,7 @@ BAD = {
     "objects": (agent, [None], errors.BatchError, "real numbers"),
     "complex": (agent, [1j], errors.BatchError, "real numbers"),
     "ragged": (agent, [[1.0], [1.0, 2.0]], errors.BatchError, "one shape"),
+    "masked": (agent, np.ma.masked_array([1.0, 999.0], [False, True]), errors.BatchError, "masked"),
     "empty": (agent, [], errors.BatchError, "at least one"),
     "empty rows": (vector, np.empty((0, 3)), errors.BatchError, "at least one"),
     "wrong shape": (agent, [[1.0, 2.0]], errors.BatchError, "shape"),
@@ -139,3 +140,54 @@ def test_batch_sizes_share_compiled_programs():
         made.append(len(traced))
     assert subject.stage == 16
     assert len(set(made)) == 5  # sizes 1, 2, 4, 8 and 16
+
+
+def test_decision_in_force_counts():
+    """The posterior credits the data to the decision that is named."""
+    one, other = agent(), agent()
+    one.observe([6.0], x=3.0)
+    other.observe([6.0])
+    expected = pg.Grid(ONE.points).update(ONE.problem.model, jnp.asarray(3.0), jnp.asarray([6.0]))
+    np.testing.assert_allclose(one.belief.probabilities, expected.probabilities, rtol=1e-10)
+    assert not np.allclose(one.belief.probabilities, other.belief.probabilities)
+
+
+def test_info_has_one_entry_per_observation():
+    subject = agent()
+    assert subject.info is None
+    subject.observe([1.0, 2.0, 3.0])
+    assert subject.info.log_predictive.shape == (3,)
+
+
+def refused(subject, error, words):
+    before = subject.state
+    with pytest.raises(error, match=words):
+        subject.observe([1.0])
+    assert eqx.tree_equal(subject.state, before)
+
+
+def test_step_size_that_turns_negative_is_refused():
+    subject = agent(steps=lambda t: 0.6 - 0.25 * t)
+    subject.observe([1.0])
+    subject.observe([1.0])
+    refused(subject, errors.StepSizeError, "stage 3")
+
+
+def test_infinite_gradient_is_refused_although_the_set_is_bounded():
+    problem = pg.Problem(
+        lambda x, xi: (x - 1) ** 2 - jnp.sqrt(x), lambda x, theta: dist.Normal(theta, 1.0),
+        pg.Box(0, 10),
+    )  # fmt: skip
+    refused(pg.Agent(problem, pg.Known(0.0), 0.0), errors.DivergenceError, "not finite")
+
+
+def test_model_that_turns_improper_is_named():
+    problem = pg.Problem(lambda x, xi: (x + 3) ** 2, lambda x, theta: dist.Normal(theta, 1 + x))
+    subject = pg.Agent(problem, pg.Grid([0.0, 1.0]), 0.0, steps=0.5)
+    subject.observe([1.0])
+    refused(subject, errors.ModelError, "no proper Normal")
+
+
+def test_ids_are_strings():
+    with pytest.raises(errors.BatchError, match="id"):
+        agent().observe([1.0], id=[1])

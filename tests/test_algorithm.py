@@ -98,6 +98,25 @@ def test_info_tells_the_predictive_density():
     algorithm = pg.BayesianSGD(ONE.problem)
     _, info = algorithm.step(algorithm.init(pg.Known(4.0), 1.0), jnp.asarray([5.0, 9.0]))
     np.testing.assert_allclose(info.log_predictive, stats.norm.logpdf([5.0, 9.0], 5.0, 4.0))
+    # under the belief before the batch, not after it
+    _, info = algorithm.step(algorithm.init(pg.Grid(ONE.points), 1.0), jnp.asarray([5.0]))
+    prior = np.mean(stats.norm.pdf(5.0, 1.0 + np.arange(1.0, 31.0), 4.0))
+    np.testing.assert_allclose(info.log_predictive, [np.log(prior)])
+
+
+def test_noise_is_the_standard_error():
+    """Over seeds, the estimates spread as much as the noise says."""
+    problem, size = ONE.problem, 25
+    seeds = [pg.BayesianSGD(problem, pg.Score(), samples=size, seed=i) for i in range(300)]
+    start = seeds[0].init(pg.Known(4.0), 1.0)
+    keys = jnp.stack([algorithm.key for algorithm in seeds])
+
+    def info(key):
+        algorithm = eqx.tree_at(lambda a: a.key, seeds[0], key)
+        return algorithm.step(start, jnp.asarray([5.0]))[1]
+
+    infos = jax.jit(jax.vmap(info))(keys)
+    assert np.sqrt(np.mean(infos.noise**2)) == pytest.approx(float(np.std(infos.gradient)), rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +168,14 @@ def test_random_iterate_has_the_probabilities_of_the_rate_theorem():
     assert stats.chisquare(counts, runs * expected / expected.sum()).pvalue > 1e-3
 
 
+def test_random_iterate_weighs_optax_steps_alike():
+    problem = pg.Problem(lambda x, xi: -x, lambda x, theta: dist.Normal(theta, 1.0))
+    algorithm = pg.BayesianSGD(problem, steps=optax.sgd(1.0), output=pg.RandomIterate)
+    result = pg.simulate(algorithm, pg.Known(0.0), 0.0, 0.0, runs=6000, horizon=3)
+    counts = [np.isclose(result.decisions[:, -1], x).sum() for x in (0.0, 1.0, 2.0)]
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
 def test_average_is_the_mean_of_the_iterates():
     batches = data(30)
     states, state = [], None
@@ -179,6 +206,18 @@ def covariance(x, theta):
         (ONE.problem, pg.Known(4.0), True, errors.DecisionError),
         (ONE.problem, pg.Known(4.0), "far", errors.DecisionError),
         (ONE.problem, pg.Known(4.0), 21.0, errors.DecisionError),
+        (ONE.problem, pg.Known(4.0), [], errors.DecisionError),
+        (ONE.problem, [1.0, 2.0], 0.0, errors.PriorError),
+        (pg.Problem(lambda x, xi: x > 0, ONE.problem.model), pg.Known(4.0), 0.0, errors.CostError),
+        (
+            pg.Problem(
+                lambda x, xi: x,
+                lambda x, theta: dist.Bernoulli(jnp.stack([0.5 + 0 * theta, theta])).to_event(1),
+            ),
+            pg.Grid([0.5, 1.5]),
+            0.0,
+            errors.ModelError,
+        ),
         (
             pg.Problem(lambda x, xi: x, lambda x, theta: dist.Normal(0.0, theta)),
             pg.Grid([1.0, -1.0]),
@@ -234,6 +273,11 @@ def test_parts_that_do_not_fit_are_refused(problem, belief, x, error):
         ({"iterations": 1.5}, errors.SettingError),
         ({"iterations": True}, errors.SettingError),
         ({"samples": -2}, errors.SettingError),
+        ({"steps": [0.1, 0.2]}, errors.StepSizeError),
+        ({"gradient": "pathwise"}, errors.SettingError),
+        ({"gradient": pg.Pathwise}, errors.SettingError),
+        ({"output": "average"}, errors.SettingError),
+        ({"output": pg.Average(jnp.zeros(()))}, errors.SettingError),
     ],
 )
 def test_bad_settings_are_refused(options, error):
@@ -249,3 +293,12 @@ def test_bad_settings_are_refused(options, error):
 def test_bad_step_sizes_are_refused(make):
     with pytest.raises(errors.StepSizeError):
         make()
+
+
+def test_problems_need_a_cost_a_model_and_a_set():
+    with pytest.raises(errors.CostError):
+        pg.Problem(None, ONE.problem.model)
+    with pytest.raises(errors.ModelError):
+        pg.Problem(lambda x, xi: x, "normal")
+    with pytest.raises(errors.FeasibleSetError):
+        pg.Problem(lambda x, xi: x, ONE.problem.model, (0.0, 1.0))

@@ -29,6 +29,18 @@ def poisson(x, theta):
     return dist.Poisson(theta * (1.0 + x))
 
 
+def bernoulli(x, theta):
+    return dist.Bernoulli(theta)
+
+
+def mean_and_scale(x, theta):
+    return dist.Normal(theta["mean"] + x, theta["scale"])
+
+
+def noisier(x, theta):  # a spread that depends on the decision
+    return dist.Normal(theta + x, 0.5 + x)
+
+
 def uniform(x, theta):  # a support that depends on theta
     return dist.Uniform(0.0, theta + x)
 
@@ -54,6 +66,9 @@ CASES = {
         (pg.FreeMaximumLikelihood(families.NormalMean()), normal),
         (pg.FreeMaximumLikelihood(families.ExponentialMean()), exponential),
         (pg.FreeMaximumLikelihood(families.PoissonRate()), poisson),
+        (pg.FreeMaximumLikelihood(families.BernoulliProbability()), bernoulli),
+        (pg.FreeMaximumLikelihood(families.NormalMeanScale()), mean_and_scale),
+        (pg.FreeMaximumLikelihood(families.NormalMean()), noisier),
     ],
 }
 ALL = examples("postgrad.beliefs", pg.Belief, CASES)
@@ -152,8 +167,8 @@ def test_samples_follow_the_mixture(belief, model):
         thetas, random.split(random.key(2), n)
     )
     density = jax.vmap(lambda xi: learned.log_mixture(model, x, xi))
-    if model is poisson:
-        values = jnp.arange(0.0, 60.0)
+    if model in (poisson, bernoulli):
+        values = jnp.arange(0.0, 60.0) if model is poisson else jnp.arange(2.0)
         mass = np.exp(density(values))
         mean, second = (mass * values).sum(), (mass * values**2).sum()
         assert mass.sum() == pytest.approx(1.0, abs=1e-6)
@@ -182,7 +197,7 @@ def test_grid_is_bayes_rule_by_brute_force():
 
 
 def test_grid_does_not_underflow_or_drift():
-    """A million observations in 1,000 batches: as if in one, to 1e-8 of the log-weights."""
+    """A million observations in 1,000 batches: as if in one."""
     data = np.random.default_rng(0).normal(5.0, 2.0, (1000, 1000))
     update = jax.jit(lambda belief, batch: belief.update(normal, jnp.zeros(()), batch))
     belief = pg.Grid(jnp.linspace(4.98, 5.02, 9))
@@ -239,6 +254,7 @@ def test_free_estimates_are_the_grid_estimates_in_the_limit():
     fine = jnp.linspace(0.2, 12.0, 100_001)
     for family, model in (
         (families.NormalMean(), normal),
+        (families.NormalMean(), noisier),
         (families.ExponentialMean(), exponential),
         (families.PoissonRate(), poisson),
     ):
@@ -256,9 +272,25 @@ def test_free_estimates_are_the_grid_estimates_in_the_limit():
 def test_free_estimate_refuses_another_family():
     belief = pg.FreeMaximumLikelihood(families.NormalMean())
     with pytest.raises(errors.ModelError, match="Normal, but the model is Exponential"):
-        belief.check(exponential, jnp.asarray(1.0))
-    with pytest.raises(errors.ModelError, match=r"mean theta \+ g\(x\)"):
-        belief.check(lambda x, theta: dist.Normal(2 * theta, 1.0), jnp.asarray(1.0))
+        belief.check(problem(exponential), jnp.asarray(1.0))
+    for model in (
+        lambda x, theta: dist.Normal(2 * theta, 1.0),
+        lambda x, theta: dist.Normal(theta, 0.5 + jnp.abs(theta)),
+        lambda x, theta: dist.Normal(theta * (1 + x), 1.0),  # as it should be at x = 0 alone
+    ):
+        with pytest.raises(errors.ModelError, match=r"mean theta \+ g\(x\)"):
+            belief.check(problem(model), jnp.asarray(0.0))
+    belief.check(problem(noisier), jnp.asarray(1.5))
+
+
+def problem(model):
+    return pg.Problem(lambda x, xi: x, model)
+
+
+def test_posterior_that_is_none_is_not_taken_for_one():
+    for belief in (pg.Grid(POINTS), pg.MaximumLikelihood(POINTS)):
+        lost = belief.update(uniform, jnp.asarray(0.0), jnp.asarray([99.0]))
+        assert np.isnan(lost.sample(random.key(0), (3,))).all()
 
 
 @pytest.mark.parametrize(
@@ -280,3 +312,10 @@ def test_free_estimate_refuses_another_family():
 def test_bad_grids_are_refused(points, prior):
     with pytest.raises(errors.PriorError):
         pg.Grid(points, prior)
+
+
+def test_free_mean_and_scale_are_those_of_the_sample():
+    data = [(jnp.asarray(x), jnp.asarray(y)) for x, y in ((0.0, [1.0, 4.0]), (2.0, [5.0]))]
+    belief = learn(pg.FreeMaximumLikelihood(families.NormalMeanScale()), mean_and_scale, data)
+    assert belief.theta["mean"] == pytest.approx(np.mean([1.0, 4.0, 3.0]))
+    assert belief.theta["scale"] == pytest.approx(np.std([1.0, 4.0, 3.0]))

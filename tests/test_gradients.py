@@ -107,3 +107,23 @@ def test_automatic_falls_back_to_the_score_for_counts():
     instance = type("Counts", (), {"problem": problem})
     mean, error = mean_and_error(pg.Automatic(), instance, pg.Known(2.0), jnp.asarray(3.0))
     assert abs(mean - 12.0) < 4.5 * error
+
+
+def test_automatic_is_pathwise_where_it_can_be():
+    instance, _, x = PROBLEMS["1d-dependent"]
+    arguments = (instance.problem, pg.Grid(instance.points), x, jnp.asarray(4.0), random.key(5))
+    assert pg.Automatic().estimate(*arguments) == pg.Pathwise().estimate(*arguments)
+    assert pg.Automatic().estimate(*arguments) != pg.Score().estimate(*arguments)
+
+
+def test_scores_refuse_a_support_that_moves():
+    """d/dx E xi = 1/2 for xi uniform on [0, x + theta]; a score would say -1/2."""
+    problem = pg.Problem(lambda x, xi: xi, lambda x, theta: dist.Uniform(0.0, x + theta))
+    x, theta = jnp.asarray(2.0), jnp.asarray(1.0)
+    for gradient in (pg.Score(), pg.MixtureScore()):
+        with pytest.raises(errors.GradientError, match="support"):
+            gradient.check(problem, x, theta)
+    pg.Automatic().check(problem, x, theta)
+    instance = type("Moving", (), {"problem": problem})
+    mean, error = mean_and_error(pg.Automatic(), instance, pg.Known(1.0), x)
+    assert abs(mean - 0.5) < 4.5 * error

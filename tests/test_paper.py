@@ -12,9 +12,10 @@ import pytest
 import postgrad as pg
 from postgrad.errors import SettingError
 from postgrad.paper import figures
-from postgrad.paper.experiments import ALGORITHMS, BOX, EXPERIMENTS
+from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS
 from postgrad.paper.reproduce import NAMES, plan, reproduce
 from postgrad.problems import quadratic
+from postgrad.problems.quadratic import BOX
 
 # Mean errors over 4,000 runs of an independent implementation, where it published them.
 PUBLISHED = [
@@ -139,6 +140,16 @@ def test_posterior_concentrates_faster_with_larger_batches():
         assert len(mean) == 101
         assert mean[0] == pytest.approx(1 / 30)
         assert ((low >= 0) & (low <= mean) & (mean <= high) & (high <= 1)).all()
+        assert curve["diverged"] == 0
+    world = quadratic.univariate_dependent()
+    record = pg.simulate(
+        pg.BayesianSGD(world.problem, pg.MixtureScore()), pg.Grid(world.points), world.x,
+        world.theta, runs=200, horizon=100, batch_size=2,
+        record=lambda state: state.belief.probabilities[3],
+    ).record  # fmt: skip
+    half = 1.96 * record.std(axis=0) / np.sqrt(200)
+    np.testing.assert_allclose(summary["D=2"]["mean"], record.mean(axis=0))
+    np.testing.assert_allclose(summary["D=2"]["low"], np.clip(record.mean(axis=0) - half, 0, 1))
     reference = plain_numpy()
     theirs = reference.posterior(5, 1000, 20, np.random.default_rng(0))[:, 20]
     half = summary["D=5"]["high"][20] - summary["D=5"]["mean"][20]
@@ -164,9 +175,17 @@ def test_summary_has_the_promised_form(tmp_path):
             assert len(curve["mean_error"]) == len(curve["std_error"]) == 21
             assert curve["std_error"][0] == pytest.approx(0.0, abs=1e-12)
             assert curve["diverged"] == 0
+        world = EXPERIMENTS[name].instance(BOX)
+        algorithm = pg.BayesianSGD(world.problem, EXPERIMENTS[name].gradient)
+        errors = pg.simulate(
+            algorithm, pg.Grid(world.points), world.x, world.theta, runs=7, horizon=20, seed=3
+        ).errors(world.x_star)
+        curve = experiment["algorithms"]["bayesian-sgd"]
+        np.testing.assert_allclose(curve["mean_error"], errors.mean(axis=0))
+        np.testing.assert_allclose(curve["std_error"], errors.std(axis=0), atol=1e-12)
     start = summary["experiments"]["quadratic-1d-independent"]["algorithms"]["known"]
     assert start["mean_error"][0] == 2.75
-    assert seen[-1] == (5 * 7 * 20, 5 * 7 * 20)
+    assert seen[-1] == (6 * 7 * 20, 6 * 7 * 20)
     json.dumps(summary, allow_nan=False)
     for name, experiment in summary["experiments"].items():
         for path in figures.draw_experiment(name, experiment, tmp_path):
@@ -181,6 +200,15 @@ def test_literal_runs_report_what_diverged():
     curve = summary["experiments"]["quadratic-1d-dependent"]["algorithms"]["known"]
     assert 1 <= curve["diverged"] <= 20
     assert curve["mean_error"][200] < 1.0  # of the others
+
+
+def test_nothing_but_divergence_can_still_be_drawn(tmp_path):
+    curve = {"mean_error": [None] * 4, "std_error": [None] * 4, "diverged": 9}
+    summary = {"algorithms": {"known": curve}, "runs": 9, "horizon": 3, "feasible": "unbounded"}
+    figures.draw_experiment("quadratic-1d-dependent", summary, tmp_path)
+    lost = {"D=1": {"mean": [None] * 4, "low": [None] * 4, "high": [None] * 4, "diverged": 9}}
+    figures.draw_posterior(lost, 9, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_plan_knows_its_names():

@@ -19,10 +19,12 @@ from postgrad.errors import (
     DivergenceError,
     DuplicateBatchError,
     ImpossibleDataError,
+    StepSizeError,
     SupportError,
 )
 from postgrad.problem import Decision, Problem
 from postgrad.remember import once_per_shape
+from postgrad.steps import step_size
 
 
 class Agent:
@@ -56,6 +58,7 @@ class Agent:
         self._stage = _program(self._algorithm, state)
         self._decision = np.asarray(state.decision)
         self._info: list[Array] | None = None
+        self._count = 0
 
     @property
     def decision(self) -> np.ndarray:
@@ -64,7 +67,7 @@ class Agent:
 
     @property
     def state(self) -> State:
-        """Everything that would be needed to go on elsewhere."""
+        """What the algorithm carries from stage to stage."""
         return jax.tree.unflatten(self._tree, self._leaves)
 
     @property
@@ -80,7 +83,10 @@ class Agent:
     @property
     def info(self) -> Info | None:
         """What the last stage told about itself; None before the first."""
-        return None if self._info is None else Info(*self._info)
+        if self._info is None:
+            return None
+        log_predictive, gradient, noise = self._info
+        return Info(log_predictive[: self._count], gradient, noise)  # without the padding
 
     def observe(self, batch: Any, *, id: str | None = None, x: Any = None) -> np.ndarray:  # noqa: A002
         """Bayes' rule, then K projected steps.
@@ -89,7 +95,8 @@ class Agent:
             batch: One observation or several along the leading axis.
             id: A name for the batch. A name seen before is an error, so that a batch which is
                 delivered twice is not counted twice.
-            x: The decision in force when the batch arose; the last one issued, if not given.
+            x: The decision in force when the batch arose; the last one issued, if not given. It
+                may lie outside the feasible set, as the past may.
 
         Returns:
             The new decision.
@@ -100,8 +107,12 @@ class Agent:
             ImpossibleDataError: If no theta explains the batch.
             DuplicateBatchError: If the id was seen before.
             DecisionError: If x is not finite numbers in the decision's shape.
-            DivergenceError: If the new decision is not finite.
+            StepSizeError: If the schedule has come to a step size that is not positive.
+            ModelError: If the model is no proper distribution at x.
+            DivergenceError: If the gradient or the new decision is not finite.
         """
+        if id is not None and not isinstance(id, str):
+            raise BatchError(f"id must be a string, got {id!r}")
         if id is not None and id in self._ids:
             raise DuplicateBatchError(f"batch {id!r} was observed before")
         rows = self._rows(batch)
@@ -110,15 +121,18 @@ class Agent:
         leaves, info, decision, verdict = self._stage(
             self._numbers, self._leaves, padded, weight, in_force
         )
-        possible, proper, finite = np.asarray(verdict)
+        possible, proper, ascending, finite = np.asarray(verdict)
         if not (possible and proper):
             self._refuse(rows, self.state.decision if in_force is None else in_force)
+        if ascending:
+            raise StepSizeError(f"the step size at stage {self.stage + 1} must be positive")
         if not finite:
             raise DivergenceError(
                 f"the step from x = {self.decision} is not finite: the gradient was "
                 f"{Info(*info).gradient.tolist()}; use smaller steps or a bounded feasible set"
             )
         self._leaves, self._info, self._decision = leaves, info, np.asarray(decision)
+        self._count = len(rows)
         if id is not None:
             self._ids.add(id)
         return self.decision
@@ -144,6 +158,7 @@ class Agent:
 
     def _refuse(self, rows: np.ndarray, x: Decision) -> None:
         """Find out what is wrong with a batch that cannot have happened, and say so."""
+        self._algorithm.problem.check_models(x, self.belief.examples())
         likelihood = self._algorithm.problem.likelihood
         for number, row in enumerate(rows):
             y = jnp.asarray(row)
@@ -166,7 +181,7 @@ def _program(algorithm: BayesianSGD, state: State) -> Callable[..., Any]:
     """A stage as a function of lists of arrays, shared by all agents that differ in numbers only.
 
     Besides the new state, the info and the decision it returns a verdict: whether the batch is
-    possible, the posterior proper, the decision finite.
+    possible, the posterior proper, the step size not positive, the step finite.
     """
     numbers, rest = eqx.partition(algorithm, eqx.is_array)
     number_tree, state_tree = jax.tree.structure(numbers), jax.tree.structure(state)
@@ -185,11 +200,15 @@ def _program(algorithm: BayesianSGD, state: State) -> Callable[..., Any]:
             return jnp.any(log_f(state.belief.examples()) > -jnp.inf)
 
         learned = jax.tree.leaves(eqx.filter(new.belief, eqx.is_inexact_array))
+        # An infinite gradient is caught before a bounded set hides it and momentum keeps it.
+        moved = [new.x, new.decision, info.gradient]
+        moved += jax.tree.leaves(eqx.filter(new.optimizer, eqx.is_inexact_array))
         verdict = jnp.stack(
             [
                 jnp.all(jax.vmap(explained)(batch)),
                 ~jnp.any(jnp.stack([jnp.any(jnp.isnan(leaf)) for leaf in learned])),
-                jnp.all(jnp.isfinite(new.x)) & jnp.all(jnp.isfinite(new.decision)),
+                step_size(algorithm.optimizer, state.stage) <= 0,
+                jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in moved])),
             ]
         )
         return jax.tree.leaves(new), jax.tree.leaves(info), new.decision, verdict

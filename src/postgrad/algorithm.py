@@ -24,8 +24,8 @@ from jax import lax, random
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.beliefs import Belief
-from postgrad.checks import as_count, as_numbers
-from postgrad.errors import DecisionError, SettingError
+from postgrad.checks import as_count, as_key, as_numbers
+from postgrad.errors import DecisionError, PriorError, SettingError
 from postgrad.gradients import Automatic, Gradient
 from postgrad.outputs import Last, Output
 from postgrad.problem import Decision, Problem
@@ -109,8 +109,8 @@ class BayesianSGD(eqx.Module):
         Args:
             problem: Cost, model and feasible set.
             gradient: Pathwise where the model allows it and the score elsewhere, if not given.
-            steps: A number, a schedule t -> a_t or an optax optimiser; the paper's 2/(t + 5), if
-                not given.
+            steps: A number, a schedule t -> a_t or an optax optimiser that needs the gradient
+                alone; the paper's 2/(t + 5), if not given.
             output: What is issued: `Last`, `Average` or `RandomIterate`.
             iterations: K.
             samples: Draws per gradient.
@@ -118,15 +118,21 @@ class BayesianSGD(eqx.Module):
 
         Raises:
             StepSizeError: If the first step size is not positive.
-            SettingError: If a count is not a positive whole number.
+            SettingError: If a count is not a positive whole number, or a part is none.
         """
         self.problem = problem
         self.gradient = Automatic() if gradient is None else gradient
+        if not isinstance(self.gradient, Gradient):
+            raise SettingError(
+                f"gradient must be an estimator such as Pathwise(), got {gradient!r}"
+            )
+        if not (isinstance(output, type) and issubclass(output, Output)):
+            raise SettingError(f"output must be a class such as Average, got {output!r}")
         self.optimizer = as_optimizer(Harmonic(2.0, 5.0) if steps is None else steps)
         self.output = output
         self.iterations = as_count(iterations, SettingError, "iterations")
         self.samples = as_count(samples, SettingError, "samples")
-        self.key = random.key(seed) if isinstance(seed, int) else seed
+        self.key = as_key(seed, SettingError)
 
     def init(self, belief: Belief, x: Any) -> State:
         """The state before the first stage, after trying all parts on each other.
@@ -137,15 +143,20 @@ class BayesianSGD(eqx.Module):
 
         Raises:
             DecisionError: If x is not finite numbers inside the feasible set.
+            PriorError: If belief is none.
             ModelError, CostError, GradientError: If the parts do not fit.
         """
+        if not isinstance(belief, Belief):
+            raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
         x = jnp.asarray(as_numbers(x, DecisionError, "x"))
+        if x.size == 0:
+            raise DecisionError("x must have at least one entry, got none")
         excess = float(self.problem.feasible.violation(x))
         if excess > _ROUNDING * max(1.0, float(jnp.max(jnp.abs(x)))):
             raise DecisionError(f"x = {x} violates {self.problem.feasible} by {excess:g}")
         thetas = belief.examples()
         self.problem.check(x, thetas)
-        belief.check(self.problem.likelihood, x)
+        belief.check(self.problem, x)
         self.gradient.check(self.problem, x, jax.tree.map(lambda leaf: leaf[0], thetas))
         return State(
             stage=jnp.asarray(1, jnp.int64),

@@ -30,6 +30,8 @@ def as_numbers(value: Any, error: type[PostgradError], what: str) -> np.ndarray:
     Raises:
         error: On booleans, strings, objects, complex numbers, ragged lists, NaN and infinities.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        raise error(f"{what} must have no masked entries: leave them out")
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as problem:
@@ -57,6 +59,16 @@ def as_count(value: Any, error: type[PostgradError], what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise error(f"{what} must be a positive whole number, got {value!r}")
     return int(value)
+
+
+def as_key(seed: Any, error: type[PostgradError]) -> Array:
+    """A whole number or a JAX key, as a JAX key."""
+    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
+        return seed
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not whole or not 0 <= seed < 2**63:
+        raise error(f"seed must be a whole number from 0 to 2^63 - 1, or a JAX key, got {seed!r}")
+    return jax.random.key(int(seed))
 
 
 def _shown(array: np.ndarray) -> str:

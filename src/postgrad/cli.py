@@ -37,7 +37,7 @@ def reproduce(
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs of each algorithm.")] = 100,
     horizon: Annotated[int, typer.Option(min=1, help="Stages of each run.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of everything.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The seed of everything.")] = 0,
     algorithms: Annotated[
         list[str] | None,
         typer.Option(help="Algorithms, comma-separated; those of the paper, if not given."),
@@ -139,8 +139,10 @@ def _print_tables(summary: dict[str, Any]) -> None:
         table = _table("batch size", "posterior: mean of pi_t(theta_c)")
         for t in stages:
             table.add_column(f"t = {t}", justify="right")
+        table.add_column("diverged", justify="right")
         for label, curve in summary["posterior"].items():
-            table.add_row(label, *(f"{curve['mean'][t]:.3f}" for t in stages))
+            cells = ["-" if (mean := curve["mean"][t]) is None else f"{mean:.3f}" for t in stages]
+            table.add_row(label, *cells, str(curve["diverged"]))
         console.print(table)
 
 

@@ -7,27 +7,12 @@ import jax
 import jax.core
 import jax.extend.core as jec
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array
 
-# Operations of two arrays, one of which may be a single number.
-_BINARY = frozenset(
-    (
-        "add",
-        "and",
-        "div",
-        "eq",
-        "ge",
-        "gt",
-        "le",
-        "lt",
-        "max",
-        "min",
-        "mul",
-        "ne",
-        "or",
-        "pow",
-        "sub",
-    )
+# Operations that go entry by entry, some of whose operands may be single numbers.
+_ENTRYWISE = frozenset(
+    "add and div eq ge gt le lt max min mul ne or pow select_n sub".split()  # noqa: SIM905
 )
 # A value, and whether it has the runs along its last axis.
 _Value = tuple[Any, bool]
@@ -83,9 +68,14 @@ def _evaluate(closed: jec.ClosedJaxpr, arguments: list[_Value]) -> list[_Value]:
 
 def _apply(jaxpr: jec.Jaxpr, equation: jec.JaxprEqn, inputs: list[_Value]) -> list[_Value]:
     """One equation, for all runs if an input has several."""
-    if equation.primitive.name in _BINARY and any(mapped for _, mapped in inputs):
+    if equation.primitive.name in _ENTRYWISE and any(mapped for _, mapped in inputs):
         aligned = _align(inputs)
         return [(equation.primitive.bind(*aligned, **equation.params), True)]
+    if equation.primitive.name == "broadcast_in_dim" and inputs[0][1]:
+        (operand, _), shape = inputs[0], equation.params["shape"]
+        kept = (*equation.params["broadcast_dimensions"], len(shape))
+        wide = lax.broadcast_in_dim(operand, (*shape, operand.shape[-1]), kept)
+        return [(wide, True)]
     places = [i for i, v in enumerate(equation.invars) if isinstance(v, jec.Var)]
     variables = list(dict.fromkeys(equation.invars[i] for i in places))
     chosen = {equation.invars[i]: inputs[i] for i in places}

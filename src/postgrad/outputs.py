@@ -12,6 +12,9 @@ from jaxtyping import Array, Float
 class Output(eqx.Module):
     """Turns the stream of iterates into the stream of decisions, in constant memory.
 
+    What is issued is what is in force: with `Average` and `RandomIterate`, too, the next data arise
+    under the issued decision, while the descent goes on from its own iterate.
+
     An output is made from the initial decision x_1 and replaced by a new one at every stage. The
     algorithm is given the class: `BayesianSGD(problem, output=Average)`.
     """

@@ -1,6 +1,6 @@
 """The problem: what the user states."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,7 +12,7 @@ from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.density import log_density
-from postgrad.errors import CostError, ModelError
+from postgrad.errors import CostError, FeasibleSetError, ModelError
 from postgrad.feasible import FeasibleSet, Reals
 from postgrad.remember import once_per_shape
 
@@ -39,6 +39,13 @@ class Problem(eqx.Module):
     feasible: FeasibleSet = Reals()
     observation: Model | None = None
 
+    def __check_init__(self) -> None:
+        if not isinstance(self.feasible, FeasibleSet):
+            raise FeasibleSetError(f"feasible must be a feasible set, got {self.feasible!r}")
+        for name, error in (("cost", CostError), ("model", ModelError)):
+            if not callable(getattr(self, name)):
+                raise error(f"{name} must be a function, got {getattr(self, name)!r}")
+
     @property
     def likelihood(self) -> Model:
         """The distribution of the data, as a function of (x, theta)."""
@@ -52,6 +59,15 @@ class Problem(eqx.Module):
         """The shape of one observation."""
         return kind_of(self.likelihood, x, theta).event_shape
 
+    def check_models(self, x: Decision, thetas: PyTree) -> None:
+        """Try the model, and the observation model, at x and each theta; see `check`."""
+        first = jax.tree.map(lambda leaf: leaf[0], thetas)
+        for name in ("model", "observation"):
+            model = getattr(self, name)
+            if model is not None:
+                _check_shapes(name, kind_of(model, x, first))
+                _check_numbers(name, model, x, thetas)
+
     def check(self, x: Decision, thetas: PyTree) -> None:
         """Try the cost and the model at x, at each theta stacked along the leading axis.
 
@@ -61,12 +77,10 @@ class Problem(eqx.Module):
             CostError: If the cost is not one number.
         """
         first = jax.tree.map(lambda leaf: leaf[0], thetas)
-        for name in ("model", "observation"):
-            model = getattr(self, name)
-            if model is not None:
-                _check_shapes(name, kind_of(model, x, first))
-                _check_numbers(name, model, x, thetas)
+        self.check_models(x, thetas)
         xi, cost = _try_cost(self, x, first)
+        if not jnp.issubdtype(cost.dtype, jnp.floating):
+            raise CostError(f"cost(x, xi) must be a real number, got type {cost.dtype} at x = {x}")
         if cost.shape != ():
             raise CostError(f"cost(x, xi) must be one number, got shape {cost.shape} at x = {x}")
         if not jnp.isfinite(cost):
@@ -89,6 +103,7 @@ class Kind(NamedTuple):
         event_shape: The shape of one observation.
         has_rsample: Whether draws are differentiable in the parameters.
         depends_on_decision: Whether draws are a function of x, as the program is written.
+        support_depends_on_decision: Whether the support is one, so that no score exists.
     """
 
     name: str
@@ -97,6 +112,7 @@ class Kind(NamedTuple):
     event_shape: tuple[int, ...]
     has_rsample: bool
     depends_on_decision: bool
+    support_depends_on_decision: bool
 
 
 @once_per_shape
@@ -108,20 +124,33 @@ def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
         returned.append(model(x, theta))  # traced numbers are not judged by numpyro
         return returned[0].sample(random.key(0)) if hasattr(returned[0], "sample") else 0.0
 
-    traced = jax.make_jaxpr(draw)(x, theta).jaxpr
-    reached = {traced.invars[0]}
-    for equation in traced.eqns:
-        if any(isinstance(v, jec.Var) and v in reached for v in equation.invars):
-            reached.update(equation.outvars)
-    (distribution,) = returned
+    def inside(x: Decision, theta: PyTree) -> Any:
+        distribution = model(x, theta)
+        if not hasattr(distribution, "support"):
+            return False
+        return distribution.support(jnp.ones(distribution.event_shape))
+
+    depends = _uses_first(draw, x, theta)
+    distribution = returned[0]
     return Kind(
         name=type(distribution).__name__,
         is_distribution=hasattr(distribution, "sample") and hasattr(distribution, "log_prob"),
         batch_shape=getattr(distribution, "batch_shape", ()),
         event_shape=getattr(distribution, "event_shape", ()),
         has_rsample=getattr(distribution, "has_rsample", False),
-        depends_on_decision=any(isinstance(v, jec.Var) and v in reached for v in traced.outvars),
+        depends_on_decision=depends,
+        support_depends_on_decision=_uses_first(inside, x, theta),
     )
+
+
+def _uses_first(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether the result is a function of the first argument, as the program is written."""
+    traced = jax.make_jaxpr(function)(*arguments).jaxpr
+    reached = {traced.invars[0]}
+    for equation in traced.eqns:
+        if any(isinstance(v, jec.Var) and v in reached for v in equation.invars):
+            reached.update(equation.outvars)
+    return any(isinstance(v, jec.Var) and v in reached for v in traced.outvars)
 
 
 def _check_shapes(name: str, kind: Kind) -> None:
@@ -134,6 +163,16 @@ def _check_shapes(name: str, kind: Kind) -> None:
         )
 
 
+def _layers(distribution: Any) -> Iterator[Any]:
+    """A distribution and those it is made of."""
+    yield distribution
+    for name in ("base_dist", "mixing_distribution", "component_distribution"):
+        if hasattr(distribution, name):
+            yield from _layers(getattr(distribution, name))
+    for component in getattr(distribution, "component_distributions", ()):
+        yield from _layers(component)
+
+
 @eqx.filter_jit
 def _are_proper(model: Model, x: Decision, thetas: PyTree) -> Bool[Array, " n"]:
     """Whether each theta gives a distribution with proper parameters, draws and densities."""
@@ -142,14 +181,12 @@ def _are_proper(model: Model, x: Decision, thetas: PyTree) -> Bool[Array, " n"]:
     def is_proper(theta: PyTree) -> Array:
         distribution = model(x, theta)
         draw = distribution.sample(random.key(0))
-        constraints = getattr(distribution, "arg_constraints", {})
-        arguments = [
-            jnp.all(constraint(getattr(distribution, argument)))
-            for argument, constraint in constraints.items()
-            if argument in vars(distribution) and not is_dependent(constraint)
-        ]
         parts = [jnp.all(jnp.isfinite(draw)), jnp.isfinite(log_density(distribution, draw))]
-        return jnp.all(jnp.stack([*parts, *arguments]))
+        for part in _layers(distribution):
+            for argument, constraint in getattr(part, "arg_constraints", {}).items():
+                if argument in vars(part) and not is_dependent(constraint):
+                    parts.append(jnp.all(constraint(getattr(part, argument))))
+        return jnp.all(jnp.stack(parts))
 
     return jax.vmap(is_proper)(thetas)
 

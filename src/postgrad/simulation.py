@@ -2,6 +2,7 @@
 
 import functools
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,7 +17,8 @@ from jaxtyping import Array, PyTree
 from postgrad import threefry
 from postgrad.algorithm import BayesianSGD, State
 from postgrad.beliefs import Belief
-from postgrad.checks import as_count
+from postgrad.beliefs.belief import as_theta
+from postgrad.checks import as_count, as_key
 from postgrad.errors import SettingError
 from postgrad.hoist import hoist
 from postgrad.lanes import vmap_last
@@ -50,10 +52,14 @@ class Simulation(eqx.Module):
         """The names of the axes of `decisions`."""
         return ("run", "stage", *(f"x_{i}" for i in range(self.decisions.ndim - 2)))
 
-    @property
-    def diverged(self) -> np.ndarray:
-        """Whether each run left the finite numbers at any stage, (run,)."""
-        return ~np.isfinite(self.decisions).all(axis=tuple(range(1, self.decisions.ndim)))
+    def diverged(self, beyond: float = 1e6) -> np.ndarray:
+        """Whether each run was ever farther out than this, or not a number, (run,).
+
+        Not only infinities count: in float64 some diverging runs overflow, others stick where
+        adding theta to x no longer changes it.
+        """
+        size = np.abs(self.decisions).max(axis=tuple(range(1, self.decisions.ndim)))
+        return ~(size <= beyond)
 
     def errors(self, x_star: Any) -> np.ndarray:
         """|x_t - x*|_2, (run, stage)."""
@@ -70,7 +76,7 @@ def simulate(
     runs: int = 100,
     horizon: int = 1000,
     batch_size: int = 1,
-    seed: int = 0,
+    seed: int | Array = 0,
     record: Callable[[State], PyTree] = lambda state: (),
     progress: Callable[[int], None] = lambda done: None,
 ) -> Simulation:
@@ -87,20 +93,30 @@ def simulate(
         runs: How many runs.
         horizon: T, how many stages.
         batch_size: D, how many observations a stage.
-        seed: The seed of everything.
+        seed: The seed of everything: a whole number or a JAX key.
         record: A function of the state, whose results are kept for every stage.
-        progress: Called with the number of run-stages done since the last call.
+        progress: Called with the number of run-stages done since the last call, from the threads
+            that do the work, one at a time.
 
     Raises:
         SettingError: If a count is not a positive whole number.
+        ModelError: If the model is no proper distribution at theta.
         PostgradError: As `BayesianSGD.init` does.
     """
     runs = as_count(runs, SettingError, "runs")
     horizon = as_count(horizon, SettingError, "horizon")
     batch_size = as_count(batch_size, SettingError, "batch_size")
     start = algorithm.init(belief, x)
+    theta = as_theta(theta)
+    algorithm.problem.check_models(start.x, jax.tree.map(lambda leaf: leaf[None], theta))
+    root = as_key(seed, SettingError)
     stage = jax.tree_util.Partial(_stage, algorithm, theta, batch_size)
-    moving, fixed = eqx.partition(start, _moving(stage, start))
+    try:
+        moves = _moving(stage, start, threefry.like(root))
+        root = threefry.like(root)
+    except NotImplementedError:  # JAX draws Poisson numbers with its own generator only
+        moves = _moving(stage, start, root)
+    moving, fixed = eqx.partition(start, moves)
     on_cpu = jax.default_backend() == "cpu"
     if on_cpu:
         lanes = _LANES_FOR_FEW if runs <= _FEW else _LANES_FOR_MANY
@@ -121,10 +137,11 @@ def simulate(
 
     parts = (stage, record, fixed)
     numbers = eqx.filter(parts, eqx.is_array)
+    telling = threading.Lock()
     programs: dict[int, Callable[..., tuple[State, PyTree]]] = {}
 
     def run_chunk(chunk: int) -> None:
-        states, keys = _stack(moving, lanes), _keys(seed, chunk * lanes, lanes)
+        states, keys = _stack(moving, lanes), _keys(root, chunk * lanes, lanes)
         rows = slice(chunk * lanes, min((chunk + 1) * lanes, runs))
         first = 1
         for length in lengths:
@@ -132,7 +149,8 @@ def simulate(
                 programs[length] = _compile(parts, states, keys, length)
             states, new = programs[length](numbers, states, keys, first)
             jax.tree.map(keep(rows, slice(first, first + length)), seen, new)
-            progress((rows.stop - rows.start) * length)
+            with telling:
+                progress((rows.stop - rows.start) * length)
             first += length
 
     for out, leaf in zip(jax.tree.leaves(seen), jax.tree.leaves(initial), strict=True):
@@ -163,9 +181,9 @@ def _stage(
 
 
 @once_per_shape
-def _moving(stage: Callable[[PyTree, State], State], state: State) -> State:
+def _moving(stage: Callable[[PyTree, State], State], state: State, key: Array) -> State:
     """Which leaves of the state a stage changes: a grid's points, for one, stay as they are."""
-    traced = jax.make_jaxpr(stage)((threefry.key(0), state.stage), state).jaxpr
+    traced = jax.make_jaxpr(stage)((key, state.stage), state).jaxpr
     entered = traced.invars[len(traced.invars) - len(traced.outvars) :]
     changed = [before is not after for before, after in zip(entered, traced.outvars, strict=True)]
     return jax.tree.unflatten(jax.tree.structure(state), changed)
@@ -177,8 +195,8 @@ def _stack(state: State, lanes: int) -> State:
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _keys(seed: int, first: int, lanes: int) -> Array:
-    return jax.vmap(random.fold_in, (None, 0))(threefry.key(seed), first + jnp.arange(lanes))
+def _keys(root: Array, first: int, lanes: int) -> Array:
+    return jax.vmap(random.fold_in, (None, 0))(root, first + jnp.arange(lanes))
 
 
 def _advance(

@@ -5,7 +5,6 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
@@ -24,7 +23,7 @@ class Harmonic(eqx.Module):
 
     def __init__(self, a: Any, b: Any = 0.0):
         self.a = _positive(a, "a")
-        self.b = as_array(b, StepSizeError, "b")
+        self.b = _number(b, "b")
         if is_concrete(self.b) and jnp.any(self.b <= -1):
             raise StepSizeError(f"b must be greater than -1, so that a/(1 + b) > 0, got {b}")
 
@@ -106,7 +105,14 @@ def step_size(optimizer: SGD | optax.GradientTransformationExtraArgs, stage: Sta
 
 
 def _positive(value: Any, what: str) -> Float[Array, ""]:
-    array = as_array(value, StepSizeError, what)
-    if is_concrete(array) and not np.all(np.asarray(array) > 0):
+    array = _number(value, what)
+    if is_concrete(array) and not array > 0:
         raise StepSizeError(f"{what} must be positive, got {value}")
+    return array
+
+
+def _number(value: Any, what: str) -> Float[Array, ""]:
+    array = as_array(value, StepSizeError, what)
+    if array.ndim > 0:
+        raise StepSizeError(f"{what} must be one number, got shape {array.shape}")
     return array

@@ -23,9 +23,11 @@ _PARITY = np.uint32(0x1BD11BDA)
 _Word = UInt32[Array, "..."]
 
 
-def key(seed: int | Array) -> Array:
-    """The key that draws what `jax.random.key(seed)` draws."""
-    return random.wrap_key_data(random.key_data(random.key(seed)), impl=_IMPLEMENTATION)
+def like(key: Array) -> Array:
+    """The key that draws what `key` draws; a key of another generator is returned as it is."""
+    if str(random.key_impl(key)) != "threefry2x32":
+        return key
+    return random.wrap_key_data(random.key_data(key), impl=_IMPLEMENTATION)
 
 
 def _hash(key: UInt32[Array, "2"], high: _Word, low: _Word) -> tuple[_Word, _Word]:

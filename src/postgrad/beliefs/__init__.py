@@ -6,5 +6,14 @@ from postgrad.beliefs.free_maximum_likelihood import FreeMaximumLikelihood
 from postgrad.beliefs.grid import Grid
 from postgrad.beliefs.known import Known
 from postgrad.beliefs.maximum_likelihood import MaximumLikelihood
+from postgrad.beliefs.point_mass import PointMass
 
-__all__ = ["Belief", "FreeMaximumLikelihood", "Grid", "Known", "MaximumLikelihood", "families"]
+__all__ = [
+    "Belief",
+    "FreeMaximumLikelihood",
+    "Grid",
+    "Known",
+    "MaximumLikelihood",
+    "PointMass",
+    "families",
+]

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 from postgrad.checks import as_array
 from postgrad.density import log_density
 from postgrad.errors import PriorError
-from postgrad.problem import Decision, Model
+from postgrad.problem import Decision, Model, Problem
 
 
 class Belief(eqx.Module):
@@ -53,7 +53,7 @@ class Belief(eqx.Module):
         """Values of theta on which to try a model at the door, along a leading axis."""
 
     @abc.abstractmethod
-    def check(self, likelihood: Model, x: Decision) -> None:
+    def check(self, problem: Problem, x: Decision) -> None:
         """Raise `ModelError` where this belief's mathematics does not hold for the model."""
 
 
@@ -84,11 +84,22 @@ def as_points(points: PyTree) -> PyTree:
     return points
 
 
+def select(points: PyTree, index: Array, valid: Array) -> PyTree:
+    """The points at an index; NaN where the posterior is none, so that nobody takes it for one."""
+    return jax.tree.map(
+        lambda leaf: jnp.where(_expand(valid, leaf.ndim - 1), leaf[index], jnp.nan), points
+    )
+
+
+def _expand(array: Array, count: int) -> Array:
+    return array.reshape(array.shape + (1,) * count)
+
+
 def as_theta(theta: PyTree) -> PyTree:
     """One value of theta, as float64 arrays."""
     return jax.tree.map(lambda leaf: as_array(leaf, PriorError, "theta"), theta, is_leaf=_is_leaf)
 
 
 def _is_leaf(node: object) -> bool:
-    # a list of numbers is an array to the user, not a tree of scalars
-    return isinstance(node, list)
+    # a list of numbers is an array to the user, and None is a mistake: neither is a tree
+    return node is None or isinstance(node, list)

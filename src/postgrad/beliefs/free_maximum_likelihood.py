@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.families import Family
-from postgrad.density import log_density
+from postgrad.beliefs.point_mass import PointMass
 from postgrad.errors import ModelError
-from postgrad.problem import Decision, Model, kind_of
+from postgrad.problem import Decision, Model, Problem, kind_of
 
 
-class FreeMaximumLikelihood(Belief):
+class FreeMaximumLikelihood(PointMass):
     """A point mass at the maximum-likelihood estimate over all of a family's parameters.
 
     The state is two sums (`families.Family`), so a million batches cost what one does. There is no
@@ -23,12 +22,13 @@ class FreeMaximumLikelihood(Belief):
     """
 
     family: Family
-    statistics: PyTree
+    statistics: Float[Array, "..."]
     exposure: Float[Array, ""]
 
     def __init__(self, family: Family):
         self.family = family
-        self.statistics = jnp.zeros(())
+        theta = jax.tree.leaves(family.examples())
+        self.statistics = jnp.zeros((len(theta),) if len(theta) > 1 else ())
         self.exposure = jnp.zeros(())
 
     @property
@@ -52,36 +52,32 @@ class FreeMaximumLikelihood(Belief):
             ),
         )
 
-    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
-        """theta_hat_t, every time."""
-        del key
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape + leaf.shape), self.theta)
-
-    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
-        """Log f(xi; x, theta_hat_t)."""
-        return log_density(model(x, self.theta), xi)
-
     def examples(self) -> PyTree:
         """A few values of theta."""
         return self.family.examples()
 
-    def check(self, likelihood: Model, x: Decision) -> None:
+    def check(self, problem: Problem, x: Decision) -> None:
         """The model must be the family, and read theta the way the family does.
 
         Raises:
             ModelError: Naming both, if it is not.
         """
-        family = type(self.family).__name__
-        kind = kind_of(likelihood, x, self.family.examples()[0])
+        family, likelihood = type(self.family).__name__, problem.likelihood
+        thetas = self.family.examples()
+        count = jax.tree.leaves(thetas)[0].shape[0]
+        kind = kind_of(likelihood, x, jax.tree.map(lambda leaf: leaf[0], thetas))
         if kind.name != self.family.distribution:
             raise ModelError(
                 f"{family} describes a {self.family.distribution}, but the model is {kind.name}"
             )
-        for theta in self.family.examples():
-            mean = likelihood(x, theta).mean
-            implied = self.family.mean(likelihood, x, theta)
-            if not np.allclose(implied, mean, rtol=1e-9):
-                raise ModelError(
-                    f"{family} needs a model with {self.family.form}, but at theta = {theta} the "
-                    f"model's mean is {mean}, not {implied}"
-                )
+        for place in (x, problem.feasible.project(x + 1.0), problem.feasible.project(x - 1.0)):
+            for i in range(count):
+                theta = jax.tree.map(lambda leaf, i=i: leaf[i], thetas)
+                model = likelihood(place, theta)
+                implied = self.family.moments(likelihood, place, theta)
+                found = (model.mean, model.variance)
+                if not np.allclose(implied, found, rtol=1e-9):
+                    raise ModelError(
+                        f"{family} needs a model with {self.family.form}, but at x = {place}, "
+                        f"theta = {theta} mean and variance are {found}, not {implied}"
+                    )

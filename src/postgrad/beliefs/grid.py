@@ -10,11 +10,11 @@ from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, as_points, log_likelihood
+from postgrad.beliefs.belief import Belief, as_points, as_theta, log_likelihood, select
 from postgrad.checks import as_array, is_concrete
 from postgrad.density import log_density
 from postgrad.errors import PriorError
-from postgrad.problem import Decision, Model
+from postgrad.problem import Decision, Model, Problem
 
 # Up to this many points a running sum is a small matrix product and a search is a comparison with
 # all points: more arithmetic than needed, but it vectorises over runs.
@@ -68,9 +68,13 @@ class Grid(Belief):
         return jax.nn.softmax(self.log_weights)
 
     def probability(self, theta: PyTree) -> Float[Array, ""]:
-        """pi_t(theta), zero if theta is not on the grid."""
+        """pi_t(theta), zero if theta is not on the grid (to twelve digits)."""
         equal = jax.tree.map(
-            lambda p, value: jnp.all(p == value, axis=tuple(range(1, p.ndim))), self.points, theta
+            lambda p, value: jnp.all(
+                jnp.isclose(p, value, rtol=1e-12, atol=1e-12), axis=tuple(range(1, p.ndim))
+            ),
+            self.points,
+            as_theta(theta),
         )
         here = jnp.all(jnp.stack(jax.tree.leaves(equal)), axis=0)
         return jnp.sum(jnp.where(here, self.probabilities, 0.0))
@@ -91,7 +95,7 @@ class Grid(Belief):
             index = jnp.sum(cumulated[:, None] <= u, axis=0, dtype=jnp.int32)
         else:
             index = jnp.searchsorted(cumulated, u, side="right")
-        return jax.tree.map(lambda leaf: leaf[index.reshape(shape)], self.points)
+        return select(self.points, index.reshape(shape), jnp.full(shape, cumulated[-1] > 0))
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log sum_i pi_t(theta_i) f(xi; x, theta_i)."""
@@ -102,7 +106,7 @@ class Grid(Belief):
         """All points."""
         return self.points
 
-    def check(self, likelihood: Model, x: Decision) -> None:
+    def check(self, problem: Problem, x: Decision) -> None:
         """Any model will do."""
 
 

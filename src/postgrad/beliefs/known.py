@@ -1,26 +1,30 @@
-"""A belief without doubt: the benchmark that knows theta."""
+"""A belief that has nothing left to learn: the benchmark that knows theta."""
 
 from typing import Self
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
-from postgrad.beliefs.belief import Belief, as_theta
-from postgrad.density import log_density
-from postgrad.problem import Decision, Model
+from postgrad.beliefs.belief import as_theta
+from postgrad.beliefs.point_mass import PointMass
+from postgrad.problem import Decision, Model, Problem
 
 
-class Known(Belief):
-    """A point mass at theta, which no data can move.
+class Known(PointMass):
+    """A point mass at a value which no data can move.
 
     With the true parameter it is the paper's benchmark: plain SGD on the true problem.
     """
 
-    theta: PyTree
+    value: PyTree
 
     def __init__(self, theta: PyTree):
-        self.theta = as_theta(theta)
+        self.value = as_theta(theta)
+
+    @property
+    def theta(self) -> PyTree:
+        """The value."""
+        return self.value
 
     def update(
         self, likelihood: Model, x: Decision, batch: Array, weight: Array | None = None
@@ -29,18 +33,9 @@ class Known(Belief):
         del likelihood, x, batch, weight
         return self
 
-    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
-        """Theta, every time."""
-        del key
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape + leaf.shape), self.theta)
-
-    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
-        """Log f(xi; x, theta)."""
-        return log_density(model(x, self.theta), xi)
-
     def examples(self) -> PyTree:
         """The one value."""
-        return jax.tree.map(lambda leaf: leaf[None], self.theta)
+        return jax.tree.map(lambda leaf: leaf[None], self.value)
 
-    def check(self, likelihood: Model, x: Decision) -> None:
+    def check(self, problem: Problem, x: Decision) -> None:
         """Any model will do."""

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, as_points, log_likelihood
-from postgrad.density import log_density
-from postgrad.problem import Decision, Model
+from postgrad.beliefs.belief import as_points, log_likelihood, select
+from postgrad.beliefs.point_mass import PointMass
+from postgrad.problem import Decision, Model, Problem
 
 
-class MaximumLikelihood(Belief):
+class MaximumLikelihood(PointMass):
     """A point mass at theta_hat_t = argmax_i sum_{s <= t} log f(y_s; x_s, theta_i).
 
     Ties, and the time before the first batch, go to the first of the best points.
@@ -31,11 +31,11 @@ class MaximumLikelihood(Belief):
 
     @property
     def theta(self) -> PyTree:
-        """theta_hat_t."""
+        """theta_hat_t; NaN if no point explains the data."""
         # The largest is zero. `argmax` would do, but does not vectorise over runs.
         n = self.log_likelihood.size
-        best = jnp.min(jnp.where(self.log_likelihood >= 0, jnp.arange(n), n - 1))
-        return jax.tree.map(lambda leaf: leaf[best], self.points)
+        best = jnp.min(jnp.where(self.log_likelihood >= 0, jnp.arange(n), n))
+        return select(self.points, best, best < n)
 
     def update(
         self, likelihood: Model, x: Decision, batch: Array, weight: Array | None = None
@@ -45,18 +45,9 @@ class MaximumLikelihood(Belief):
         total = self.log_likelihood + log_f(self.points)
         return eqx.tree_at(lambda self: self.log_likelihood, self, total - jnp.max(total))
 
-    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
-        """theta_hat_t, every time."""
-        del key
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape + leaf.shape), self.theta)
-
-    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
-        """Log f(xi; x, theta_hat_t)."""
-        return log_density(model(x, self.theta), xi)
-
     def examples(self) -> PyTree:
         """All points."""
         return self.points
 
-    def check(self, likelihood: Model, x: Decision) -> None:
+    def check(self, problem: Problem, x: Decision) -> None:
         """Any model will do."""

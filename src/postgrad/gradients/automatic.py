@@ -24,4 +24,6 @@ class Automatic(Gradient):
         return chosen.estimate(problem, belief, x, theta, key)
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """One of the two always applies."""
+        """Where draws are not differentiable, the score must exist."""
+        if not problem.kind(x, theta).has_rsample:
+            Score().check(problem, x, theta)

@@ -10,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from postgrad.beliefs import Belief
+from postgrad.errors import GradientError
 from postgrad.problem import Decision, Problem
 
 
@@ -34,6 +35,23 @@ class Gradient(eqx.Module):
     @abc.abstractmethod
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """Raise `GradientError` where the estimator would be wrong for the problem."""
+
+
+def check_score(problem: Problem, x: Decision, theta: PyTree) -> None:
+    """A score exists only where the support of xi stays put as x moves.
+
+    Where it moves, the derivative of the integral has a term at the boundary, which no density
+    ratio sees.
+
+    Raises:
+        GradientError: If the support depends on x.
+    """
+    kind = problem.kind(x, theta)
+    if kind.support_depends_on_decision:
+        raise GradientError(
+            f"a score needs a support that does not depend on x, but that of {kind.name} does; "
+            f"use Pathwise() if its draws are differentiable"
+        )
 
 
 def score_gradient(

@@ -5,7 +5,7 @@ from typing import ClassVar
 from jaxtyping import Array, PyTree
 
 from postgrad.beliefs import Belief
-from postgrad.gradients.gradient import Gradient, score_gradient
+from postgrad.gradients.gradient import Gradient, check_score, score_gradient
 from postgrad.problem import Decision, Problem
 
 
@@ -27,4 +27,5 @@ class MixtureScore(Gradient):
         )
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """Densities are all it needs."""
+        """The support must not depend on x."""
+        check_score(problem, x, theta)

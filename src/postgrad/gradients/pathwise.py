@@ -19,7 +19,9 @@ class Pathwise(Gradient):
         grad_x h(x, xi),   xi ~ f(.; theta),   theta ~ pi_t.
 
     Where the model depends on x, xi is a differentiable transform of x and noise, and the total
-    derivative goes through it: unbiased, with far less variance than a score.
+    derivative goes through it: unbiased, with far less variance than a score. The cost must be
+    continuous in (x, xi), as costs of stock, price and staff are: the derivative along a path does
+    not see a jump.
     """
 
     unbiased: ClassVar[bool] = True

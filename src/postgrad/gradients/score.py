@@ -6,7 +6,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.beliefs import Belief
 from postgrad.density import log_density
-from postgrad.gradients.gradient import Gradient, score_gradient
+from postgrad.gradients.gradient import Gradient, check_score, score_gradient
 from postgrad.problem import Decision, Problem
 
 
@@ -31,4 +31,5 @@ class Score(Gradient):
         )
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """Densities are all it needs."""
+        """The support must not depend on x."""
+        check_score(problem, x, theta)

@@ -47,19 +47,15 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
             # a log axis has no room for mean - std <= 0: the band ends well below the mean instead
             low = np.maximum(mean - spread, mean / 20)
             axes.fill_between(stages, low, mean + spread, color=colour, alpha=0.13, lw=0)
-        lowest = min(
-            value
-            for curve in summary["algorithms"].values()
-            for value in curve["mean_error"][1:]
-            if value is not None
-        )
-        axes.set_ylim(bottom=lowest / 8)
+        means = [m for c in summary["algorithms"].values() for m in c["mean_error"][1:] if m]
+        if means:
+            axes.set_ylim(bottom=min(means) / 8)
         axes.set(
             title=EXPERIMENTS[name].title,
             xlabel="stage $t$",
             ylabel=r"$\|x_t - x^*\|$: mean, and $\pm$ one standard deviation",
             xscale="log",
-            yscale="log",
+            yscale="log" if means else "linear",
             xlim=(1, max(2, summary["horizon"])),
         )
         axes.legend(loc="lower left")
@@ -73,9 +69,10 @@ def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[P
         figure, axes = _canvas()
         shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(posterior)))
         for colour, (label, curve) in zip(shades, posterior.items(), strict=True):
-            stages = np.arange(len(curve["mean"]))
-            axes.plot(stages, curve["mean"], color=colour, lw=1.4, label=label.replace("=", " = "))
-            axes.fill_between(stages, curve["low"], curve["high"], color=colour, alpha=0.2, lw=0)
+            mean, low, high = (np.array(curve[key], float) for key in ("mean", "low", "high"))
+            stages = np.arange(len(mean))
+            axes.plot(stages, mean, color=colour, lw=1.4, label=label.replace("=", " = "))
+            axes.fill_between(stages, low, high, color=colour, alpha=0.2, lw=0)
         axes.set(
             title="Posterior probability of the truth",
             xlabel="stage $t$",

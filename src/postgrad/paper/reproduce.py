@@ -9,15 +9,12 @@ from postgrad.algorithm import BayesianSGD
 from postgrad.beliefs import Grid
 from postgrad.errors import SettingError
 from postgrad.feasible import Reals
-from postgrad.paper.experiments import ALGORITHMS, BATCH_SIZES, BOX, EXPERIMENTS
+from postgrad.paper.experiments import ALGORITHMS, BATCH_SIZES, EXPERIMENTS
+from postgrad.problems.quadratic import BOX
 from postgrad.simulation import Simulation, simulate
 
 POSTERIOR = "posterior"
 NAMES = (*EXPERIMENTS, POSTERIOR)
-# A literal run that has been out here has diverged: in float64 some of them overflow, and some
-# stick where adding theta to x no longer changes it. None of those that return went beyond 1e5.
-DIVERGED_BEYOND = 1e6
-
 Watch = Callable[[str, int, int], None]
 
 
@@ -123,18 +120,17 @@ def reproduce(
             batch_size=size,
             record=lambda state, theta=instance.theta: state.belief.probability(theta),
         )
-        posterior[f"D={size}"] = _interval(result.record[~_diverged(result)])
+        known = np.isfinite(result.record).all(axis=1)
+        posterior[f"D={size}"] = {
+            **_interval(result.record[known]),
+            "diverged": int(result.diverged().sum()),
+        }
     return {"experiments": experiments, "posterior": posterior}
-
-
-def _diverged(result: Simulation) -> np.ndarray:
-    size = np.abs(result.decisions).max(axis=tuple(range(1, result.decisions.ndim)))
-    return ~(size <= DIVERGED_BEYOND)  # NaN compares false, so it counts
 
 
 def _errors(result: Simulation, x_star: Any) -> dict[str, Any]:
     """Mean and standard deviation of the error over the runs that did not diverge."""
-    diverged = _diverged(result)
+    diverged = result.diverged()
     errors = result.errors(x_star)[~diverged]
     return {
         "mean_error": _numbers(errors, np.mean),
@@ -145,16 +141,15 @@ def _errors(result: Simulation, x_star: Any) -> dict[str, Any]:
 
 def _interval(values: np.ndarray) -> dict[str, Any]:
     """The mean over runs with its 95 % confidence interval, within [0, 1]."""
-    mean = values.mean(axis=0)
-    half = 1.96 * values.std(axis=0, ddof=min(1, len(values) - 1)) / np.sqrt(len(values))
+    half = 1.96 / np.sqrt(max(1, len(values)))
     return {
-        "mean": mean.tolist(),
-        "low": np.clip(mean - half, 0.0, 1.0).tolist(),
-        "high": np.clip(mean + half, 0.0, 1.0).tolist(),
+        "mean": _numbers(values, np.mean),
+        "low": _numbers(values, lambda v, axis: np.clip(v.mean(axis) - half * v.std(axis), 0, 1)),
+        "high": _numbers(values, lambda v, axis: np.clip(v.mean(axis) + half * v.std(axis), 0, 1)),
     }
 
 
-def _numbers(errors: np.ndarray, statistic: Callable[..., np.ndarray]) -> list[float | None]:
-    if len(errors) == 0:  # all diverged: there is no number to give
-        return [None] * errors.shape[1]
-    return statistic(errors, axis=0).tolist()
+def _numbers(values: np.ndarray, statistic: Callable[..., np.ndarray]) -> list[float | None]:
+    if len(values) == 0:  # all diverged: there is no number to give
+        return [None] * values.shape[1]
+    return statistic(values, axis=0).tolist()

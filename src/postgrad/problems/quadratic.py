@@ -12,7 +12,7 @@ from postgrad.feasible import Box, FeasibleSet
 from postgrad.problem import Problem
 from postgrad.problems.instance import Instance
 
-_BOX = Box(-20.0, 20.0)
+BOX = Box(-20.0, 20.0)
 _SIGMA = 4.0
 
 
@@ -20,7 +20,7 @@ def _univariate_cost(x: Array, xi: Array) -> Array:
     return (x - 5.0) ** 2 + 0.5 * xi * x
 
 
-def univariate_independent(feasible: FeasibleSet = _BOX) -> Instance:
+def univariate_independent(feasible: FeasibleSet = BOX) -> Instance:
     """H = (x - 5)^2 + xi x / 2 with xi ~ N(theta, 4^2), so H = x^2 - 5.5 x + 25 at theta_c = 9."""
     return Instance(
         problem=Problem(_univariate_cost, lambda x, theta: dist.Normal(theta, _SIGMA), feasible),
@@ -31,7 +31,7 @@ def univariate_independent(feasible: FeasibleSet = _BOX) -> Instance:
     )
 
 
-def multivariate_independent(feasible: FeasibleSet = _BOX) -> Instance:
+def multivariate_independent(feasible: FeasibleSet = BOX) -> Instance:
     """H = (x_1 - 1)^2 + (x_2 - 2)^2 + xi (x_1 + x_2) with xi exponential of mean theta_c = 4."""
     return Instance(
         problem=Problem(
@@ -46,7 +46,7 @@ def multivariate_independent(feasible: FeasibleSet = _BOX) -> Instance:
     )
 
 
-def univariate_dependent(feasible: FeasibleSet = _BOX) -> Instance:
+def univariate_dependent(feasible: FeasibleSet = BOX) -> Instance:
     """H as in one dimension above with xi ~ N(x + theta, 4^2): H = 1.5 x^2 - 8 x + 25, theta_c = 4.
 
     The performatively stable point, where descent blind to the dependence ends, is 3.2.
@@ -62,7 +62,7 @@ def univariate_dependent(feasible: FeasibleSet = _BOX) -> Instance:
     )
 
 
-def multivariate_dependent(feasible: FeasibleSet = _BOX) -> Instance:
+def multivariate_dependent(feasible: FeasibleSet = BOX) -> Instance:
     """H = (x_1 - 1)^2 + (x_2 - 2)^2 + xi with xi exponential of mean (x_1 - x_2)^2 + theta."""
     return Instance(
         problem=Problem(
