@@ -38,4 +38,5 @@ def log_density(distribution: Distribution, value: Array) -> Float[Array, "..."]
     missing = len(distribution.event_shape) - support.event_dim
     if missing > 0:  # the support constrains each coordinate, the event is all of them
         inside = jnp.all(inside, axis=tuple(range(-missing, 0)))
-    return jnp.where(inside, distribution.log_prob(safe), -jnp.inf)
+    # Added, not selected: where the support is the same for all theta, it is one number a value.
+    return distribution.log_prob(safe) + jnp.where(inside, 0.0, -jnp.inf)

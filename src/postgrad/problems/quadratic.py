@@ -16,6 +16,15 @@ BOX = Box(-20.0, 20.0)
 _SIGMA = 4.0
 
 
+# postgrad checks parameters at the door and supports itself, so numpyro need not do it again.
+def _normal(mean: Array) -> dist.Distribution:
+    return dist.Normal(mean, _SIGMA, validate_args=False)
+
+
+def _exponential(mean: Array) -> dist.Distribution:
+    return dist.Exponential(1.0 / mean, validate_args=False)
+
+
 def _univariate_cost(x: Array, xi: Array) -> Array:
     return (x - 5.0) ** 2 + 0.5 * xi * x
 
@@ -23,7 +32,7 @@ def _univariate_cost(x: Array, xi: Array) -> Array:
 def univariate_independent(feasible: FeasibleSet = BOX) -> Instance:
     """H = (x - 5)^2 + xi x / 2 with xi ~ N(theta, 4^2), so H = x^2 - 5.5 x + 25 at theta_c = 9."""
     return Instance(
-        problem=Problem(_univariate_cost, lambda x, theta: dist.Normal(theta, _SIGMA), feasible),
+        problem=Problem(_univariate_cost, lambda x, theta: _normal(theta), feasible),
         theta=jnp.asarray(9.0),
         x_star=jnp.asarray(2.75),
         x=jnp.asarray(0.0),
@@ -36,7 +45,7 @@ def multivariate_independent(feasible: FeasibleSet = BOX) -> Instance:
     return Instance(
         problem=Problem(
             cost=lambda x, xi: (x[0] - 1.0) ** 2 + (x[1] - 2.0) ** 2 + xi * (x[0] + x[1]),
-            model=lambda x, theta: dist.Exponential(1.0 / theta),
+            model=lambda x, theta: _exponential(theta),
             feasible=feasible,
         ),
         theta=jnp.asarray(4.0),
@@ -52,9 +61,7 @@ def univariate_dependent(feasible: FeasibleSet = BOX) -> Instance:
     The performatively stable point, where descent blind to the dependence ends, is 3.2.
     """
     return Instance(
-        problem=Problem(
-            _univariate_cost, lambda x, theta: dist.Normal(x + theta, _SIGMA), feasible
-        ),
+        problem=Problem(_univariate_cost, lambda x, theta: _normal(x + theta), feasible),
         theta=jnp.asarray(4.0),
         x_star=jnp.asarray(8.0 / 3.0),
         x=jnp.asarray(0.0),
@@ -67,7 +74,7 @@ def multivariate_dependent(feasible: FeasibleSet = BOX) -> Instance:
     return Instance(
         problem=Problem(
             cost=lambda x, xi: (x[0] - 1.0) ** 2 + (x[1] - 2.0) ** 2 + xi,
-            model=lambda x, theta: dist.Exponential(1.0 / ((x[0] - x[1]) ** 2 + theta)),
+            model=lambda x, theta: _exponential((x[0] - x[1]) ** 2 + theta),
             feasible=feasible,
         ),
         theta=jnp.asarray(4.0),
