@@ -14,6 +14,7 @@ from postgrad import errors, threefry
 from postgrad.hoist import hoist
 from postgrad.lanes import vmap_last
 from postgrad.problems import quadratic
+from postgrad.simulation import _Size
 
 ONE = quadratic.univariate_dependent()
 
@@ -142,7 +143,7 @@ def test_algorithms_meet_the_same_data_noise():
 
 def test_segments_do_not_show(monkeypatch):
     whole = simulate(2, horizon=60).decisions
-    monkeypatch.setattr("postgrad.simulation._SEGMENT", 25)
+    monkeypatch.setattr("postgrad.simulation._SIZE_FOR_FEW", _Size(50, 25))
     np.testing.assert_allclose(simulate(2, horizon=60).decisions, whole, rtol=1e-12)
 
 

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,16 +24,22 @@ from postgrad.hoist import hoist
 from postgrad.lanes import vmap_last
 from postgrad.remember import once_per_shape
 
-# Runs per compiled call on a CPU: few enough for the caches, and enough calls for all cores. The
-# number is one of two, so that programs are shared and run i is bit for bit the same in all
-# simulations of the same size class, and the same to rounding in the other.
-_FEW, _LANES_FOR_FEW, _LANES_FOR_MANY = 500, 50, 200
+
+class _Size(NamedTuple):
+    """How much one compiled call does: this many runs, and this many stages between two signs."""
+
+    runs: int
+    stages: int
+
+
+# On a CPU, calls small enough for the caches, and enough of them for all cores. There are two sizes
+# only, so that programs are shared, and run i is bit for bit the same in all simulations of its
+# class, and the same to rounding in the other.
+_FEW, _SIZE_FOR_FEW, _SIZE_FOR_MANY = 500, _Size(50, 250), _Size(200, 1000)
 # Elsewhere all runs go together, up to this many.
-_LANES_ELSEWHERE = 5000
+_SIZE_ELSEWHERE = _Size(5000, 250)
 # XLA prefers vectors of 256 bits; the loops here gain a tenth from wider ones where there are any.
 _COMPILER_OPTIONS: dict[str, Any] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
-# Stages per compiled call: how often progress can be told.
-_SEGMENT = 250
 
 
 class Simulation(eqx.Module):
@@ -119,10 +125,10 @@ def simulate(
     moving, fixed = eqx.partition(start, moves)
     on_cpu = jax.default_backend() == "cpu"
     if on_cpu:
-        lanes = _LANES_FOR_FEW if runs <= _FEW else _LANES_FOR_MANY
+        lanes, length = _SIZE_FOR_FEW if runs <= _FEW else _SIZE_FOR_MANY
     else:
-        lanes = min(runs, _LANES_ELSEWHERE)
-    lengths = [_SEGMENT] * (horizon // _SEGMENT) + [horizon % _SEGMENT] * (horizon % _SEGMENT > 0)
+        lanes, length = min(runs, _SIZE_ELSEWHERE.runs), _SIZE_ELSEWHERE.stages
+    lengths = [length] * (horizon // length) + [horizon % length] * (horizon % length > 0)
 
     initial = _observe(record)(start)
     seen = jax.tree.map(
