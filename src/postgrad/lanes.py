@@ -12,7 +12,10 @@ from jaxtyping import Array
 
 # Operations that go entry by entry, some of whose operands may be single numbers.
 _ENTRYWISE = frozenset(
-    "add and div eq ge gt le lt max min mul ne or pow select_n sub".split()  # noqa: SIM905
+    (
+        *("add", "sub", "mul", "div", "pow", "max", "min", "select_n"),
+        *("eq", "ne", "ge", "gt", "le", "lt", "and", "or"),
+    )
 )
 # A value, and whether it has the runs along its last axis.
 _Value = tuple[Any, bool]

@@ -38,7 +38,7 @@ class _Size(NamedTuple):
 _FEW, _SIZE_FOR_FEW, _SIZE_FOR_MANY = 500, _Size(50, 250), _Size(200, 1000)
 # Elsewhere all runs go together, up to this many.
 _SIZE_ELSEWHERE = _Size(5000, 250)
-# XLA prefers vectors of 256 bits; the loops here gain a tenth from wider ones where there are any.
+# XLA prefers vectors of 256 bits; the loops here gain from wider ones where there are any.
 _COMPILER_OPTIONS: dict[str, Any] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
 
 

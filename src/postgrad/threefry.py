@@ -3,7 +3,7 @@
 JAX's generator is Threefry-2x32 (Salmon et al., *Parallel random numbers: as easy as 1, 2, 3*,
 2011), a hash of (key, counter) of twenty add-rotate-xor rounds. On a CPU, JAX compiles the rounds
 as a loop, to keep programs small. Spelled out, they fuse with what uses them and vectorise over
-runs: three to four times faster where every run has a key of its own, as in `simulate`.
+runs, which is much faster where every run has a key of its own, as in `simulate`.
 
 The numbers are the same as with `jax.random.key`, so a run can be taken out of a simulation and
 continued elsewhere.
