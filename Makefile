@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 
 .PHONY: demo test check bench clean
 
-demo: $(READY)  ## Reproduce the paper's experiments, print the table, say where the results are.
+demo: $(READY)  ## Reproduce the paper: tables, figures, claims, and results/report.html.
 	$(BIN)/postgrad reproduce --out results
 
 test: check  ## Everything: style, types, import layers, tests.

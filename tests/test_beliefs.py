@@ -48,6 +48,16 @@ def uniform(x, theta):  # a support that depends on theta
 POINTS = jnp.arange(1.0, 13.0)
 PRIOR = jnp.linspace(1.0, 2.0, 12)
 
+
+def bound(belief, model):
+    """With sufficient statistics instead of log-weights."""
+    problem = pg.Problem(lambda x, xi: x * xi, model, pg.Box(0.1, 3.0))
+    return belief.bind(problem, jnp.asarray(1.0))
+
+
+MANY = jnp.geomspace(0.01, 1e4, 5000)
+PAIRS = pg.product({"mean": np.linspace(-40.0, 40.0, 81), "scale": np.linspace(0.5, 20.0, 60)})
+
 # (belief, model) pairs, several for each class
 CASES = {
     pg.Grid: [
@@ -59,9 +69,14 @@ CASES = {
             pg.Grid({"mean": jnp.asarray([1.0, 2.0, 3.0]), "sd": jnp.asarray([1.0, 2.0, 1.5])}),
             lambda x, theta: dist.Normal(theta["mean"] + x, theta["sd"]),
         ),
+        (bound(pg.Grid(MANY), exponential), exponential),
+        (bound(pg.Grid(PAIRS), mean_and_scale), mean_and_scale),
     ],
     pg.Known: [(pg.Known(4.0), normal), (pg.Known(3.0), poisson)],
-    pg.MaximumLikelihood: [(pg.MaximumLikelihood(POINTS), m) for m in (normal, uniform)],
+    pg.MaximumLikelihood: [
+        *[(pg.MaximumLikelihood(POINTS), m) for m in (normal, uniform)],
+        (bound(pg.MaximumLikelihood(MANY), poisson), poisson),
+    ],
     pg.FreeMaximumLikelihood: [
         (pg.FreeMaximumLikelihood(families.NormalMean()), normal),
         (pg.FreeMaximumLikelihood(families.ExponentialMean()), exponential),
@@ -272,15 +287,15 @@ def test_free_estimates_are_the_grid_estimates_in_the_limit():
 def test_free_estimate_refuses_another_family():
     belief = pg.FreeMaximumLikelihood(families.NormalMean())
     with pytest.raises(errors.ModelError, match="Normal, but the model is Exponential"):
-        belief.check(problem(exponential), jnp.asarray(1.0))
+        belief.bind(problem(exponential), jnp.asarray(1.0))
     for model in (
         lambda x, theta: dist.Normal(2 * theta, 1.0),
         lambda x, theta: dist.Normal(theta, 0.5 + jnp.abs(theta)),
         lambda x, theta: dist.Normal(theta * (1 + x), 1.0),  # as it should be at x = 0 alone
     ):
         with pytest.raises(errors.ModelError, match=r"mean theta \+ g\(x\)"):
-            belief.check(problem(model), jnp.asarray(0.0))
-    belief.check(problem(noisier), jnp.asarray(1.5))
+            belief.bind(problem(model), jnp.asarray(0.0))
+    belief.bind(problem(noisier), jnp.asarray(1.5))
 
 
 def problem(model):

@@ -32,11 +32,14 @@ def test_reproduce_writes_figures_and_summary(tmp_path):
     assert printed == json.loads((tmp_path / "new" / "summary.json").read_text())
     algorithms = printed["experiments"]["quadratic-1d-independent"]["algorithms"]
     assert list(algorithms) == ["bayesian-sgd", "known"]
+    assert printed["claims"] == []  # they are about the whole paper
+    assert set(printed["versions"]) >= {"postgrad", "jax", "python"}
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
         "posterior.png",
         "posterior.svg",
         "quadratic-1d-independent.png",
         "quadratic-1d-independent.svg",
+        "report.html",
         "summary.json",
     ]
 
@@ -49,6 +52,19 @@ def test_table_is_for_people(tmp_path):
     assert str(tmp_path) in done.stdout
 
 
+def test_whole_paper_ends_with_the_claims(tmp_path):
+    done = run("claims", "--runs", "2", "--horizon", "3", "--out", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr
+    claims = json.loads(done.stdout)
+    assert claims == json.loads((tmp_path / "summary.json").read_text())["claims"]
+    assert all({"id", "claim", "measured", "verdict"} <= set(claim) for claim in claims)
+    assert {claim["verdict"] for claim in claims} <= {"holds", "does not hold", "inconclusive"}
+    assert len(list(tmp_path.glob("*.svg"))) == 7  # the paper's figures
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<img") == 7
+    assert all(claim["id"] in page for claim in claims)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -57,6 +73,7 @@ def test_table_is_for_people(tmp_path):
         (["reproduce", "--runs", "0"], "runs"),
         (["reproduce", "--horizon", "many"], "horizon"),
         (["reproduce", "--seed", "-1"], "seed"),
+        (["claims", "--runs", "0"], "runs"),
         (["unheard-of"], "unheard-of"),
     ],
 )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from postgrad.beliefs import Known as Known
     from postgrad.beliefs import MaximumLikelihood as MaximumLikelihood
     from postgrad.beliefs import families as families
+    from postgrad.beliefs import product as product
     from postgrad.feasible import Ball as Ball
     from postgrad.feasible import Box as Box
     from postgrad.feasible import Budget as Budget
@@ -67,6 +68,7 @@ _ROOMS = {
         "Known",
         "MaximumLikelihood",
         "families",
+        "product",
     ),
     "feasible": ("Ball", "Box", "Budget", "FeasibleSet", "Polyhedron", "Reals", "Simplex"),
     "gradients": ("Automatic", "Gradient", "MixtureScore", "Partial", "Pathwise", "Score"),

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from postgrad.algorithm import BayesianSGD, Info, State
-from postgrad.beliefs import Belief
+from postgrad.beliefs import Belief, focus
 from postgrad.checks import as_numbers
 from postgrad.density import log_density
 from postgrad.errors import (
@@ -51,14 +51,21 @@ class Agent:
         theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
         self._event_shape = problem.event_shape(state.x, theta)
         self._ids: set[str] = set()
-        # Between batches the state is a list of arrays: taking trees apart and putting them
-        # together again would cost more than the stage itself.
-        self._leaves, self._tree = jax.tree.flatten(state)
         self._numbers = jax.tree.leaves(eqx.filter(self._algorithm, eqx.is_array))
-        self._stage = _program(self._algorithm, state)
+        self._adopt(state)
         self._decision = np.asarray(state.decision)
         self._info: list[Array] | None = None
         self._count = 0
+
+    def _adopt(self, state: State) -> None:
+        """Goes on from a state, which may have other shapes than the last."""
+        # Between batches the state is a list of arrays: taking trees apart and putting them
+        # together again would cost more than the stage itself.
+        self._leaves: list[Array] = jax.tree.leaves(state)
+        self._tree: jax.tree_util.PyTreeDef = jax.tree.structure(state)
+        self._stage: Callable[..., Any] = _program(self._algorithm, state)
+        self._focuses: bool = focus.can_focus(state)
+        self._look: int = self.stage + focus.patience(state)
 
     @property
     def decision(self) -> np.ndarray:
@@ -121,6 +128,11 @@ class Agent:
         leaves, info, decision, verdict = self._stage(
             self._numbers, self._leaves, padded, weight, in_force
         )
+        if self._focuses and not focus.is_sound(jax.tree.unflatten(self._tree, leaves)):
+            self._adopt(focus.unfocused(self.state))  # the same state, all of it computed
+            leaves, info, decision, verdict = self._stage(
+                self._numbers, self._leaves, padded, weight, in_force
+            )
         possible, proper, ascending, finite = np.asarray(verdict)
         if not (possible and proper):
             self._refuse(rows, self.state.decision if in_force is None else in_force)
@@ -135,6 +147,8 @@ class Agent:
         self._count = len(rows)
         if id is not None:
             self._ids.add(id)
+        if self._focuses and self.stage >= self._look:
+            self._adopt(focus.focused(self.state))
         return self.decision
 
     def _rows(self, batch: Any) -> Float[np.ndarray, "D ..."]:
@@ -199,14 +213,16 @@ def _program(algorithm: BayesianSGD, state: State) -> Callable[..., Any]:
             log_f = jax.vmap(lambda theta: log_density(algorithm.problem.likelihood(x, theta), y))
             return jnp.any(log_f(state.belief.examples()) > -jnp.inf)
 
-        learned = jax.tree.leaves(eqx.filter(new.belief, eqx.is_inexact_array))
+        before, after = jax.tree.leaves(state.belief), jax.tree.leaves(new.belief)
+        learned = [leaf for old, leaf in zip(before, after, strict=True) if leaf is not old]
+        learned = [leaf for leaf in learned if jnp.issubdtype(leaf.dtype, jnp.inexact)]
         # An infinite gradient is caught before a bounded set hides it and momentum keeps it.
         moved = [new.x, new.decision, info.gradient]
         moved += jax.tree.leaves(eqx.filter(new.optimizer, eqx.is_inexact_array))
         verdict = jnp.stack(
             [
                 jnp.all(jax.vmap(explained)(batch)),
-                ~jnp.any(jnp.stack([jnp.any(jnp.isnan(leaf)) for leaf in learned])),
+                ~jnp.any(jnp.asarray([jnp.any(jnp.isnan(leaf)) for leaf in learned])),
                 step_size(algorithm.optimizer, state.stage) <= 0,
                 jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in moved])),
             ]

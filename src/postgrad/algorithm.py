@@ -156,7 +156,7 @@ class BayesianSGD(eqx.Module):
             raise DecisionError(f"x = {x} violates {self.problem.feasible} by {excess:g}")
         thetas = belief.examples()
         self.problem.check(x, thetas)
-        belief.check(self.problem, x)
+        belief = belief.bind(self.problem, x)
         self.gradient.check(self.problem, x, jax.tree.map(lambda leaf: leaf[0], thetas))
         return State(
             stage=jnp.asarray(1, jnp.int64),

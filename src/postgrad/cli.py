@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_EXIT_CODES = "Exit codes: 0 done; 1 something failed while running; 2 wrong usage."
+
 app = typer.Typer(
     name="postgrad",
     help="Decisions that learn from a stream of data, even when the decisions change the data.",
-    epilog="Exit codes: 0 done; 1 something failed while running; 2 wrong usage.",
+    epilog=_EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -27,50 +29,98 @@ def postgrad() -> None:
     """Decisions that learn from a stream of data, even when the decisions change the data."""
 
 
-@app.command(epilog="Exit codes: 0 done; 1 something failed while running; 2 wrong usage.")
+Runs = Annotated[int, typer.Option(min=1, help="Runs of each algorithm.")]
+Horizon = Annotated[int, typer.Option(min=1, help="Stages of each run.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The seed of everything.")]
+Out = Annotated[Path, typer.Option(help="Folder for figures, summary.json and report.html.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+
+
+@app.command(epilog=_EXIT_CODES)
 def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME...]", help="Experiments of the paper; all, if none is named."
+            metavar="[NAME...]",
+            help="Experiments of the paper; all of them and the claims, if none is named.",
         ),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each algorithm.")] = 100,
-    horizon: Annotated[int, typer.Option(min=1, help="Stages of each run.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The seed of everything.")] = 0,
+    runs: Runs = 100,
+    horizon: Horizon = 1000,
+    seed: Seed = 0,
     algorithms: Annotated[
         list[str] | None,
         typer.Option(help="Algorithms, comma-separated; those of the paper, if not given."),
     ] = None,
     literal: Annotated[
-        bool, typer.Option("--literal", help="Without the box [-20, 20]; counts diverged runs.")
+        bool,
+        typer.Option(
+            "--literal",
+            help="On the feasible sets as the paper states them; counts runs that diverge or get "
+            "stuck.",
+        ),
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for figures and summary.json.")] = Path(
-        "results"
-    ),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
 ) -> None:
-    """Reproduce the paper's experiments: a figure for each, summary.json, a table."""
+    """Reproduce the paper's experiments: a figure for each, tables, summary.json, report.html."""
+    summary = _run(names or [], algorithms or [], runs, horizon, seed, literal, out)
+    if as_json:
+        typer.echo(json.dumps(summary, allow_nan=False))
+        return
+    _print_tables(summary)
+    _print_claims(summary["claims"])
+    typer.echo(f"Figures and summary.json are in {out}/. Read {out / 'report.html'}")
+
+
+@app.command(epilog=_EXIT_CODES)
+def claims(
+    runs: Runs = 100,
+    horizon: Horizon = 1000,
+    seed: Seed = 0,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Test every claim of the paper: what it says, what was measured, whether it holds."""
+    summary = _run([], [], runs, horizon, seed, False, out)
+    if as_json:
+        typer.echo(json.dumps(summary["claims"], allow_nan=False))
+        return
+    _print_claims(summary["claims"])
+    typer.echo(f"The rules behind the verdicts are in {out / 'report.html'}")
+
+
+def _run(
+    names: list[str],
+    algorithms: list[str],
+    runs: int,
+    horizon: int,
+    seed: int,
+    literal: bool,
+    out: Path,
+) -> dict[str, Any]:
+    """Runs experiments, and the claims if these are all; writes what there is to see."""
     from rich.console import Console
 
     from postgrad.errors import SettingError
-    from postgrad.paper import figures
+    from postgrad.paper import figures, provenance, report
+    from postgrad.paper.claims import assess
     from postgrad.paper.reproduce import plan
     from postgrad.paper.reproduce import reproduce as run
 
-    console = Console(stderr=True)
-    chosen = [part for text in algorithms or [] for part in text.split(",") if part]
+    chosen = [part for text in algorithms for part in text.split(",") if part]
     try:
-        plan(names or [], chosen)
+        plan(names, chosen)
     except SettingError as error:
         raise typer.BadParameter(str(error)) from error
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise typer.BadParameter(f"cannot write to {out}: {error}", param_hint="--out") from error
-    with _progress(console) as watch:
+    summary: dict[str, Any]
+    with _progress(Console(stderr=True)) as watch:
         summary = run(
-            names or [],
+            names,
             algorithms=chosen,
             runs=runs,
             horizon=horizon,
@@ -78,23 +128,37 @@ def reproduce(
             literal=literal,
             watch=watch,
         )
+        whole = not names and not chosen and not literal
+        summary["claims"] = assess(summary, runs=runs, seed=seed, watch=watch) if whole else []
+        summary |= provenance.describe()
+        watch("drawing", 1, 1)
+        for name, experiment in summary["experiments"].items():
+            figures.draw_experiment(name, experiment, out)
+        if summary["posterior"]:
+            figures.draw_posterior(summary["posterior"], runs, out)
     (out / "summary.json").write_text(json.dumps(summary, allow_nan=False))
-    for name, experiment in summary["experiments"].items():
-        figures.draw_experiment(name, experiment, out)
-    if summary["posterior"]:
-        figures.draw_posterior(summary["posterior"], runs, out)
-    if as_json:
-        typer.echo(json.dumps(summary, allow_nan=False))
-    else:
-        _print_tables(summary)
-        typer.echo(f"Figures and summary.json are in {out}/")
+    report.write(summary, out)
+    return summary
 
 
 @contextlib.contextmanager
 def _progress(console: "Console") -> Iterator[Callable[[str, int, int], None]]:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description:<40}"), BarColumn(), TimeRemainingColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<44}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("starting")
         yield lambda label, done, total: progress.update(
@@ -117,24 +181,32 @@ def _table(first: str, title: str) -> "Table":
     return table
 
 
-def _print_tables(summary: dict[str, Any]) -> None:
+def _console() -> "Console":
+    """Standard output; wide enough for a row in one line where nobody looks at a terminal."""
     from rich.console import Console
 
     console = Console()
+    return console if console.is_terminal else Console(width=120)
+
+
+def _print_tables(summary: dict[str, Any]) -> None:
+    console = _console()
     for name, experiment in summary["experiments"].items():
         stages = [t for t in (1, 10, 100, 1000, 10_000) if t <= experiment["horizon"]]
         title = f"{name}: mean error ± standard deviation over {experiment['runs']} runs"
         table = _table("algorithm", title)
         for t in stages:
             table.add_column(f"t = {t}", justify="right")
-        table.add_column("diverged", justify="right")
+        fates = [fate for fate in ("diverged", "stuck") if fate in _first(experiment["algorithms"])]
+        for fate in fates:
+            table.add_column(fate, justify="right")
         for key, curve in experiment["algorithms"].items():
             pairs = [(curve["mean_error"][t], curve["std_error"][t]) for t in stages]
             cells = ["-" if mean is None else f"{mean:.3f} ± {std:.3f}" for mean, std in pairs]
-            table.add_row(key, *cells, str(curve["diverged"]))
+            table.add_row(key, *cells, *(str(curve[fate]) for fate in fates))
         console.print(table)
     if summary["posterior"]:
-        length = len(next(iter(summary["posterior"].values()))["mean"])
+        length = len(_first(summary["posterior"])["mean"])
         stages = [t for t in (0, 1, 10, 100, 1000, 10_000) if t < length]
         table = _table("batch size", "posterior: mean of pi_t(theta_c)")
         for t in stages:
@@ -144,6 +216,25 @@ def _print_tables(summary: dict[str, Any]) -> None:
             cells = ["-" if (mean := curve["mean"][t]) is None else f"{mean:.3f}" for t in stages]
             table.add_row(label, *cells, str(curve["diverged"]))
         console.print(table)
+
+
+def _first(table: dict[str, Any]) -> Any:
+    return next(iter(table.values()))
+
+
+def _print_claims(claims: list[dict[str, Any]]) -> None:
+    if not claims:
+        return
+    colours = {"holds": "green", "does not hold": "red", "inconclusive": "yellow"}
+    table = _table("claim", "The paper's claims")
+    table.columns[0].no_wrap = False
+    table.add_column("measured")
+    table.add_column("verdict", no_wrap=True)
+    for claim in claims:
+        verdict = f"[{colours[claim['verdict']]}]{claim['verdict']}[/]"
+        table.add_row(claim["claim"], claim["measured"], verdict)
+        table.add_section()
+    _console().print(table)
 
 
 def main() -> None:

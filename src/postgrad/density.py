@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 
 class Distribution(Protocol):
@@ -31,12 +31,19 @@ def log_density(distribution: Distribution, value: Array) -> Float[Array, "..."]
     the gradient of the branch not taken.
     """
     support = distribution.support
-    inside = support(value)
+    valid = support(value)
     event = (1,) * support.event_dim
     stand_in = lax.stop_gradient(support.feasible_like(value))
-    safe = jnp.where(jnp.reshape(inside, inside.shape + event), value, stand_in)
+    safe = jnp.where(jnp.reshape(valid, valid.shape + event), value, stand_in)
+    # Added, not selected: where the support is the same for all theta, it is one number a value.
+    return distribution.log_prob(safe) + jnp.where(inside(distribution, value), 0.0, -jnp.inf)
+
+
+def inside(distribution: Distribution, value: Array) -> Bool[Array, "..."]:
+    """Whether each value lies in the support."""
+    support = distribution.support
+    valid = support(value)
     missing = len(distribution.event_shape) - support.event_dim
     if missing > 0:  # the support constrains each coordinate, the event is all of them
-        inside = jnp.all(inside, axis=tuple(range(-missing, 0)))
-    # Added, not selected: where the support is the same for all theta, it is one number a value.
-    return distribution.log_prob(safe) + jnp.where(inside, 0.0, -jnp.inf)
+        valid = jnp.all(valid, axis=tuple(range(-missing, 0)))
+    return valid

@@ -39,11 +39,7 @@ def vmap_last(function: Callable[..., Any], *examples: Any) -> Callable[..., Any
         leaves = jax.tree.leaves(arguments)
         lanes = leaves[0].shape[-1]
         results = _evaluate(closed, [(leaf, True) for leaf in leaves])
-        spread = [
-            leaf if mapped else jnp.broadcast_to(jnp.asarray(leaf)[..., None], (*leaf.shape, lanes))
-            for leaf, mapped in results
-        ]
-        return jax.tree.unflatten(tree, spread)
+        return jax.tree.unflatten(tree, [_spread(value, lanes) for value in results])
 
     return mapped
 
@@ -63,10 +59,57 @@ def _evaluate(closed: jec.ClosedJaxpr, arguments: list[_Value]) -> list[_Value]:
         inner = equation.params.get("jaxpr")
         if equation.primitive.name == "jit" and isinstance(inner, jec.ClosedJaxpr):
             results = _evaluate(inner, inputs)
+        elif equation.primitive.name == "while" and any(mapped for _, mapped in inputs):
+            results = _repeat(jaxpr, equation, inputs)
         else:
             results = _apply(jaxpr, equation, inputs)
         values |= zip(equation.outvars, results, strict=True)
     return [read(variable) for variable in jaxpr.outvars]
+
+
+def _spread(value: _Value, lanes: int) -> Array:
+    """With the runs along the last axis, whether they differ or not."""
+    array, mapped = jnp.asarray(value[0]), value[1]
+    return array if mapped else jnp.broadcast_to(array[..., None], (*array.shape, lanes))
+
+
+def _marks(closed: jec.ClosedJaxpr, mapped: list[bool]) -> list[bool]:
+    """Which results differ between runs, if these arguments do."""
+    jaxpr = closed.jaxpr
+    reached = {v for v, is_mapped in zip(jaxpr.invars, mapped, strict=True) if is_mapped}
+    for equation in jaxpr.eqns:
+        if any(isinstance(v, jec.Var) and v in reached for v in equation.invars):
+            reached.update(equation.outvars)
+    return [isinstance(v, jec.Var) and v in reached for v in jaxpr.outvars]
+
+
+def _repeat(jaxpr: jec.Jaxpr, equation: jec.JaxprEqn, inputs: list[_Value]) -> list[_Value]:
+    """A loop that all runs leave together, with the runs along the last axis inside it, too."""
+    ask, body = equation.params["cond_jaxpr"], equation.params["body_jaxpr"]
+    first = equation.params["cond_nconsts"]
+    second = first + equation.params["body_nconsts"]
+    asked, read, start = inputs[:first], inputs[first:second], inputs[second:]
+    # Values may come to differ in a later round only.
+    mapped = [is_mapped for _, is_mapped in start]
+    for _ in start:
+        later = _marks(body, [is_mapped for _, is_mapped in read] + mapped)
+        mapped = [a or b for a, b in zip(mapped, later, strict=True)]
+    if any(_marks(ask, [is_mapped for _, is_mapped in asked] + mapped)):
+        return _apply(jaxpr, equation, inputs)  # some stop earlier: JAX knows how
+    lanes = next(array.shape[-1] for array, is_mapped in inputs if is_mapped)
+
+    def align(values: Any) -> Any:
+        pairs = zip(values, mapped, strict=True)
+        return [_spread(v, lanes) if wide else jnp.asarray(v[0]) for v, wide in pairs]
+
+    def go_on(carry: Any) -> Any:
+        return jec.jaxpr_as_fun(ask)(*[value for value, _ in asked], *carry)[0]
+
+    def once(carry: Any) -> Any:
+        return align(_evaluate(body, read + list(zip(carry, mapped, strict=True))))
+
+    results: list[Array] = lax.while_loop(go_on, once, align(start))
+    return list(zip(results, mapped, strict=True))
 
 
 def _apply(jaxpr: jec.Jaxpr, equation: jec.JaxprEqn, inputs: list[_Value]) -> list[_Value]:
@@ -79,6 +122,15 @@ def _apply(jaxpr: jec.Jaxpr, equation: jec.JaxprEqn, inputs: list[_Value]) -> li
         kept = (*equation.params["broadcast_dimensions"], len(shape))
         wide = lax.broadcast_in_dim(operand, (*shape, operand.shape[-1]), kept)
         return [(wide, True)]
+    if equation.primitive.name == "dynamic_update_slice":
+        (into, new), where = inputs[:2], inputs[2:]
+        if (into[1] or new[1]) and not any(is_mapped for _, is_mapped in where):
+            # All runs write to one place; JAX's rule would make it a scatter.
+            lanes = (into if into[1] else new)[0].shape[-1]
+            place = [jnp.asarray(index) for index, _ in where]
+            place.append(jnp.zeros_like(place[0]))
+            wide = lax.dynamic_update_slice(_spread(into, lanes), _spread(new, lanes), place)
+            return [(wide, True)]
     places = [i for i, v in enumerate(equation.invars) if isinstance(v, jec.Var)]
     variables = list(dict.fromkeys(equation.invars[i] for i in places))
     chosen = {equation.invars[i]: inputs[i] for i in places}

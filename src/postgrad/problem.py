@@ -176,19 +176,26 @@ def _layers(distribution: Any) -> Iterator[Any]:
 @eqx.filter_jit
 def _are_proper(model: Model, x: Decision, thetas: PyTree) -> Bool[Array, " n"]:
     """Whether each theta gives a distribution with proper parameters, draws and densities."""
-    from numpyro.distributions.constraints import is_dependent
 
     def is_proper(theta: PyTree) -> Array:
         distribution = model(x, theta)
         draw = distribution.sample(random.key(0))
-        parts = [jnp.all(jnp.isfinite(draw)), jnp.isfinite(log_density(distribution, draw))]
-        for part in _layers(distribution):
-            for argument, constraint in getattr(part, "arg_constraints", {}).items():
-                if argument in vars(part) and not is_dependent(constraint):
-                    parts.append(jnp.all(constraint(getattr(part, argument))))
-        return jnp.all(jnp.stack(parts))
+        finite = jnp.all(jnp.isfinite(draw)) & jnp.isfinite(log_density(distribution, draw))
+        return finite & has_proper_parameters(distribution)
 
     return jax.vmap(is_proper)(thetas)
+
+
+def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:
+    """Whether the parameters lie in their range, as the distribution itself states it."""
+    from numpyro.distributions.constraints import is_dependent
+
+    proper = jnp.asarray(True)
+    for part in _layers(distribution):
+        for argument, constraint in getattr(part, "arg_constraints", {}).items():
+            if argument in vars(part) and not is_dependent(constraint):
+                proper &= jnp.all(constraint(getattr(part, argument)))
+    return proper
 
 
 def _check_numbers(name: str, model: Model, x: Decision, thetas: PyTree) -> None:

@@ -36,3 +36,17 @@ def once_per_shape(function: Callable[P, R]) -> Callable[P, R]:
             return results[signature]
 
     return remembered
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """`jit` that several threads may call at once without each compiling on its own."""
+
+    @once_per_shape
+    def compile_it(*arguments: P.args, **options: P.kwargs) -> Callable[P, R]:
+        return jax.jit(function).lower(*arguments, **options).compile()
+
+    @functools.wraps(function)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        return compile_it(*arguments, **options)(*arguments, **options)
+
+    return call

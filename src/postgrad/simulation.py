@@ -16,7 +16,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad import threefry
 from postgrad.algorithm import BayesianSGD, State
-from postgrad.beliefs import Belief
+from postgrad.beliefs import Belief, focus
 from postgrad.beliefs.belief import as_theta
 from postgrad.checks import as_count, as_key
 from postgrad.errors import SettingError
@@ -118,49 +118,47 @@ def simulate(
     root = as_key(seed, SettingError)
     stage = jax.tree_util.Partial(_stage, algorithm, theta, batch_size)
     try:
-        moves = _moving(stage, start, threefry.like(root))
+        moving = _moving(stage, start, threefry.like(root))
         root = threefry.like(root)
     except NotImplementedError:  # JAX draws Poisson numbers with its own generator only
-        moves = _moving(stage, start, root)
-    moving, fixed = eqx.partition(start, moves)
+        moving = _moving(stage, start, root)
     on_cpu = jax.default_backend() == "cpu"
     if on_cpu:
         lanes, length = _SIZE_FOR_FEW if runs <= _FEW else _SIZE_FOR_MANY
     else:
         lanes, length = min(runs, _SIZE_ELSEWHERE.runs), _SIZE_ELSEWHERE.stages
-    lengths = [length] * (horizon // length) + [horizon % length] * (horizon % length > 0)
 
     initial = _observe(record)(start)
     seen = jax.tree.map(
         lambda leaf: np.empty((runs, horizon + 1, *leaf.shape), leaf.dtype), initial
     )
-
-    def keep(rows: slice, columns: slice) -> Callable[[np.ndarray, Array], None]:
-        def store(out: np.ndarray, leaf: Array) -> None:
-            out[rows, columns] = np.moveaxis(np.asarray(leaf), -1, 0)[: rows.stop - rows.start]
-
-        return store
-
-    parts = (stage, record, fixed)
-    numbers = eqx.filter(parts, eqx.is_array)
-    telling = threading.Lock()
-    programs: dict[int, Callable[..., tuple[State, PyTree]]] = {}
-
-    def run_chunk(chunk: int) -> None:
-        states, keys = _stack(moving, lanes), _keys(root, chunk * lanes, lanes)
-        rows = slice(chunk * lanes, min((chunk + 1) * lanes, runs))
-        first = 1
-        for length in lengths:
-            if length not in programs:
-                programs[length] = _compile(parts, states, keys, length)
-            states, new = programs[length](numbers, states, keys, first)
-            jax.tree.map(keep(rows, slice(first, first + length)), seen, new)
-            with telling:
-                progress((rows.stop - rows.start) * length)
-            first += length
-
     for out, leaf in zip(jax.tree.leaves(seen), jax.tree.leaves(initial), strict=True):
         out[:, 0] = leaf
+    telling = threading.Lock()
+
+    def run_chunk(chunk: int) -> None:
+        rows = slice(chunk * lanes, min((chunk + 1) * lanes, runs))
+        keys = _keys(root, chunk * lanes, lanes)
+        states = _stack(start, moving, lanes)
+        first, look = 1, 1 + focus.patience(states)
+        while first <= horizon:
+            count = min(length, horizon + 1 - first, look - first)
+            new, shown = _advance(stage, record, states, moving, keys, first, count, length)
+            if not focus.is_sound(new):
+                states = focus.unfocused(states)
+                look = first + focus.patience(states)
+                continue
+            for out, leaf in zip(jax.tree.leaves(seen), jax.tree.leaves(shown), strict=True):
+                stored = np.moveaxis(np.asarray(leaf)[:count], -1, 0)
+                out[rows, first : first + count] = stored[: rows.stop - rows.start]
+            with telling:
+                progress((rows.stop - rows.start) * count)
+            first += count
+            states = new
+            if first == look:
+                states = focus.focused(states)
+                look = first + focus.patience(states)
+
     # A compiled call of this size keeps one core busy, and releases Python meanwhile.
     with ThreadPoolExecutor(os.cpu_count() if on_cpu else 1) as pool:
         list(pool.map(run_chunk, range(-(-runs // lanes))))
@@ -186,17 +184,41 @@ def _stage(
     return seeded.step(counted, batch)[0]
 
 
+Stage = Callable[[PyTree, State], State]
+Paths = frozenset[str]
+
+
 @once_per_shape
-def _moving(stage: Callable[[PyTree, State], State], state: State, key: Array) -> State:
-    """Which leaves of the state a stage changes: a grid's points, for one, stay as they are."""
+def _moving(stage: Stage, state: State, key: Array) -> Paths:
+    """Which leaves of the state a stage changes: a grid's points, for one, stay as they are.
+
+    By their paths: a belief may grow leaves later on (`focus`), but none that move.
+    """
     traced = jax.make_jaxpr(stage)((key, state.stage), state).jaxpr
     entered = traced.invars[len(traced.invars) - len(traced.outvars) :]
-    changed = [before is not after for before, after in zip(entered, traced.outvars, strict=True)]
-    return jax.tree.unflatten(jax.tree.structure(state), changed)
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(state)]
+    return frozenset(
+        jax.tree_util.keystr(path)
+        for path, before, after in zip(paths, entered, traced.outvars, strict=True)
+        if before is not after
+    )
+
+
+def _split(states: State, moving: Paths) -> tuple[State, State]:
+    """The leaves that move, stacked over runs along the last axis, and those all runs share."""
+    moves = jax.tree_util.tree_map_with_path(
+        lambda path, _: jax.tree_util.keystr(path) in moving, states
+    )
+    return eqx.partition(states, moves)
+
+
+def _stack(state: State, moving: Paths, lanes: int) -> State:
+    stacked, shared = _split(state, moving)
+    return eqx.combine(_repeat(stacked, lanes), shared)
 
 
 @eqx.filter_jit
-def _stack(state: State, lanes: int) -> State:
+def _repeat(state: State, lanes: int) -> State:
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[..., None], (*leaf.shape, lanes)), state)
 
 
@@ -206,59 +228,84 @@ def _keys(root: Array, first: int, lanes: int) -> Array:
 
 
 def _advance(
-    stage: Callable[[PyTree, State], State],
+    stage: Stage,
     record: Callable[[State], PyTree],
-    fixed: State,
     states: State,
+    moving: Paths,
     keys: Array,
-    first: Array,
+    first: int,
+    count: int,
     length: int,
 ) -> tuple[State, PyTree]:
-    """Stages first, ..., first + length - 1 of each run, and what was seen after each.
+    """Stages first, ..., first + count - 1 of each run, and what was seen after each.
 
     Args:
         stage: One stage of one run.
         record: What to keep.
-        fixed: The leaves of the state that are the same in all runs, always.
-        states: The other leaves, stacked over runs along the last axis.
+        states: The runs' states, the moving leaves stacked along the last axis.
+        moving: Which these are.
         keys: The runs' keys.
         first: The number of the first stage.
-        length: How many stages.
+        count: How many stages.
+        length: The most that one compiled call can do.
     """
-    one_key, one_state = keys[0], jax.tree.map(lambda leaf: leaf[..., 0], states)
-    moves = jax.tree.map(lambda leaf: leaf is None, fixed, is_leaf=lambda leaf: leaf is None)
-
-    def move(draw: PyTree, moving: State) -> State:
-        return eqx.filter(stage(draw, eqx.combine(moving, fixed)), moves)
-
-    # The stage number is an input of its own rather than a part of the state, so that the random
-    # numbers of all stages can be drawn at once.
-    draw, finish = hoist(move, (one_key, first), one_state)
-    stages = first + jnp.arange(length)
-    draw_all = jax.vmap(lambda key, t: draw((key, t)), in_axes=(0, None), out_axes=-1)
-    noise = jax.vmap(lambda t: draw_all(keys, t))(stages)
-    one_noise = jax.tree.map(lambda leaf: leaf[0, ..., 0], noise)
-
-    def after(noise: PyTree, moving: State) -> tuple[State, PyTree]:
-        new = finish(noise, moving)
-        return new, _observe(record)(eqx.combine(new, fixed))
-
-    step = vmap_last(after, one_noise, one_state)
-
-    def body(states: State, noise: PyTree) -> tuple[State, PyTree]:
-        return step(noise, states)
-
-    return lax.scan(body, states, noise)
+    stacked, shared = _split(states, moving)
+    parts = (stage, record, shared)
+    program = _compile(parts, stacked, keys, length)
+    stacked, shown = program(eqx.filter(parts, eqx.is_array), stacked, keys, first, count)
+    return eqx.combine(stacked, shared), shown
 
 
 @once_per_shape
 def _compile(parts: Any, states: State, keys: Array, length: int) -> Callable[..., Any]:
-    """`_advance` as a program of the numbers in `parts`, the states, the keys and the stage."""
+    """A program of the numbers in `parts`, the states, the keys, the first stage and the count."""
     numbers, rest = eqx.partition(parts, eqx.is_array)
 
-    def program(numbers: Any, states: State, keys: Array, first: Array) -> tuple[State, PyTree]:
-        stage, record, fixed = eqx.combine(numbers, rest)
-        return _advance(stage, record, fixed, states, keys, first, length)
+    def program(
+        numbers: Any, states: State, keys: Array, first: Array, count: Array
+    ) -> tuple[State, PyTree]:
+        stage, record, shared = eqx.combine(numbers, rest)
+        return _loop(stage, record, shared, states, keys, first, count, length)
 
-    lowered = jax.jit(program).lower(numbers, states, keys, 1)
+    lowered = jax.jit(program).lower(numbers, states, keys, 1, 1)
     return lowered.compile(_COMPILER_OPTIONS.get(jax.default_backend()))
+
+
+def _loop(
+    stage: Stage,
+    record: Callable[[State], PyTree],
+    shared: State,
+    states: State,
+    keys: Array,
+    first: Array,
+    count: Array,
+    length: int,
+) -> tuple[State, PyTree]:
+    one_key, one_state = keys[0], jax.tree.map(lambda leaf: leaf[..., 0], states)
+    moves = jax.tree.map(lambda leaf: leaf is None, shared, is_leaf=lambda leaf: leaf is None)
+
+    def move(draw: PyTree, moving: State) -> State:
+        return eqx.filter(stage(draw, eqx.combine(moving, shared)), moves)
+
+    # The stage number is an input of its own rather than a part of the state, so that the random
+    # numbers of all stages can be drawn at once.
+    draw, finish = hoist(move, (one_key, first), one_state)
+    draw_all = jax.vmap(lambda key, t: draw((key, t)), in_axes=(0, None), out_axes=-1)
+    noise = jax.vmap(lambda t: draw_all(keys, t))(first + jnp.arange(length))
+    one_noise = jax.tree.map(lambda leaf: leaf[0, ..., 0], noise)
+
+    def after(noise: PyTree, moving: State) -> tuple[State, PyTree]:
+        new = finish(noise, moving)
+        return new, _observe(record)(eqx.combine(new, shared))
+
+    step = vmap_last(after, one_noise, one_state)
+
+    def body(i: Array, carry: tuple[State, PyTree]) -> tuple[State, PyTree]:
+        states, shown = carry
+        states, new = step(jax.tree.map(lambda leaf: leaf[i], noise), states)
+        return states, jax.tree.map(lambda out, leaf: out.at[i].set(leaf), shown, new)
+
+    first_noise = jax.tree.map(lambda leaf: leaf[0], noise)
+    shape = jax.eval_shape(step, first_noise, states)[1]
+    blank = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), shape)
+    return lax.fori_loop(0, count, body, (states, blank))

@@ -7,6 +7,7 @@ from postgrad.beliefs.grid import Grid
 from postgrad.beliefs.known import Known
 from postgrad.beliefs.maximum_likelihood import MaximumLikelihood
 from postgrad.beliefs.point_mass import PointMass
+from postgrad.beliefs.product import product
 
 __all__ = [
     "Belief",
@@ -16,4 +17,5 @@ __all__ = [
     "MaximumLikelihood",
     "PointMass",
     "families",
+    "product",
 ]

@@ -53,8 +53,16 @@ class Belief(eqx.Module):
         """Values of theta on which to try a model at the door, along a leading axis."""
 
     @abc.abstractmethod
-    def check(self, problem: Problem, x: Decision) -> None:
-        """Raise `ModelError` where this belief's mathematics does not hold for the model."""
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """The same belief, in the form that serves the problem best.
+
+        Args:
+            problem: The problem, already tried on `examples`.
+            x: The initial decision.
+
+        Raises:
+            ModelError: Where this belief's mathematics does not hold for the model.
+        """
 
 
 def log_likelihood(

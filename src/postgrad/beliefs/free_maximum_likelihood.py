@@ -56,7 +56,7 @@ class FreeMaximumLikelihood(PointMass):
         """A few values of theta."""
         return self.family.examples()
 
-    def check(self, problem: Problem, x: Decision) -> None:
+    def bind(self, problem: Problem, x: Decision) -> Self:
         """The model must be the family, and read theta the way the family does.
 
         Raises:
@@ -81,3 +81,4 @@ class FreeMaximumLikelihood(PointMass):
                         f"{family} needs a model with {self.family.form}, but at x = {place}, "
                         f"theta = {theta} mean and variance are {found}, not {implied}"
                     )
+        return self

@@ -7,18 +7,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
-from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, as_points, as_theta, log_likelihood, select
+from postgrad.beliefs.belief import Belief, as_points, as_theta, select
+from postgrad.beliefs.sufficient import some, sufficient
+from postgrad.beliefs.weights import LogWeights, Weights
 from postgrad.checks import as_array, is_concrete
-from postgrad.density import log_density
 from postgrad.errors import PriorError
 from postgrad.problem import Decision, Model, Problem
-
-# Up to this many points a running sum is a small matrix product and a search is a comparison with
-# all points: more arithmetic than needed, but it vectorises over runs.
-_SMALL = 128
 
 
 class Grid(Belief):
@@ -26,23 +22,24 @@ class Grid(Belief):
 
         pi_t(theta_i)  =  pi_{t-1}(theta_i) prod_j f(y_{t,j}; x_t, theta_i) / normaliser
 
-    (eqs. independent-posterior and dependent-posterior of the paper.) The state is log pi_t in
-    float64 up to a constant, with the largest at zero: products of densities underflow after a
-    few dozen batches, sums of their logarithms do not.
+    (eqs. independent-posterior and dependent-posterior of the paper.) Any model will do. Where the
+    model is of an exponential family and the grid is large, `bind` replaces the log-weights of all
+    points by a few sufficient statistics: see `SufficientWeights`.
 
     Attributes:
         points: theta_1, ..., theta_n along the leading axis of each leaf of a PyTree.
-        log_weights: log pi_t up to a constant; the largest is zero.
+        weights: pi_t up to a constant.
     """
 
     points: PyTree
-    log_weights: Float[Array, " n"]
+    weights: Weights
 
     def __init__(self, points: PyTree, prior: Any = None):
         """A grid with a prior.
 
         Args:
-            points: theta_1, ..., theta_n along the leading axis.
+            points: theta_1, ..., theta_n along the leading axis; `product` makes those of a
+                product grid.
             prior: pi_0 up to a constant; uniform if not given.
 
         Raises:
@@ -60,7 +57,12 @@ class Grid(Belief):
                 raise PriorError(f"prior must not be negative, got {lowest}")
             if not float(weights.max()) > 0:
                 raise PriorError("prior must have positive weight somewhere, got all zeros")
-        self.log_weights = jnp.log(weights) - jnp.log(weights.max())
+        self.weights = LogWeights(jnp.log(weights) - jnp.log(weights.max()))
+
+    @property
+    def log_weights(self) -> Float[Array, " n"]:
+        """Log pi_t up to a constant; the largest is zero."""
+        return self.weights.log_weights
 
     @property
     def probabilities(self) -> Float[Array, " n"]:
@@ -83,33 +85,23 @@ class Grid(Belief):
         self, likelihood: Model, x: Decision, batch: Array, weight: Array | None = None
     ) -> Self:
         """Bayes' rule."""
-        log_f = jax.vmap(lambda theta: log_likelihood(likelihood, x, theta, batch, weight))
-        log_weights = self.log_weights + log_f(self.points)
-        return eqx.tree_at(lambda grid: grid.log_weights, self, log_weights - jnp.max(log_weights))
+        weights = self.weights.update(likelihood, self.points, x, batch, weight)
+        return eqx.tree_at(lambda grid: grid.weights, self, weights)
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Draws by inversion: the first point whose cumulated probability exceeds u."""
-        cumulated = _cumulate(jnp.exp(self.log_weights))
-        u = random.uniform(key, (math.prod(shape),)) * cumulated[-1]
-        if cumulated.size <= _SMALL:
-            index = jnp.sum(cumulated[:, None] <= u, axis=0, dtype=jnp.int32)
-        else:
-            index = jnp.searchsorted(cumulated, u, side="right")
-        return select(self.points, index.reshape(shape), jnp.full(shape, cumulated[-1] > 0))
+        index, valid = self.weights.pick(random.uniform(key, (math.prod(shape),)))
+        return select(self.points, index.reshape(shape), jnp.broadcast_to(valid, shape))
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log sum_i pi_t(theta_i) f(xi; x, theta_i)."""
-        log_f = jax.vmap(lambda theta: log_density(model(x, theta), xi))(self.points)
-        return logsumexp(self.log_weights + log_f) - logsumexp(self.log_weights)
+        return self.weights.log_mixture(model, self.points, x, xi)
 
     def examples(self) -> PyTree:
-        """All points."""
-        return self.points
+        """All points; of very many, some (`bind` tries the rest)."""
+        return some(self.points)
 
-    def check(self, problem: Problem, x: Decision) -> None:
-        """Any model will do."""
-
-
-def _cumulate(mass: Float[Array, " n"]) -> Float[Array, " n"]:
-    n = mass.shape[0]
-    return jnp.tril(jnp.ones((n, n))) @ mass if n <= _SMALL else jnp.cumsum(mass)
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """Sufficient statistics instead of log-weights, where the model has them and it pays."""
+        weights = sufficient(self.log_weights, problem, self.points, x)
+        return eqx.tree_at(lambda grid: grid.weights, self, weights)

@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 from postgrad.beliefs import Belief, Grid, Known, MaximumLikelihood
-from postgrad.feasible import FeasibleSet
+from postgrad.feasible import FeasibleSet, Reals
 from postgrad.gradients import Gradient, MixtureScore, Partial, Pathwise
-from postgrad.problems import Instance, quadratic
+from postgrad.problems import Instance, newsvendor, quadratic
 
 BATCH_SIZES = (1, 2, 5, 10, 20)
 
@@ -30,17 +31,42 @@ ALGORITHMS = {
 }
 
 
+class Region(NamedTuple):
+    """A feasible set, and how to write it."""
+
+    feasible: FeasibleSet
+    text: str
+
+
+_BOXED, _BOXED_2D = Region(quadratic.BOX, "[-20, 20]"), Region(quadratic.BOX, "[-20, 20]^2")
+_UNBOUNDED = Region(Reals(), "unbounded")
+
+
 @dataclasses.dataclass(frozen=True)
 class Experiment:
     """One figure: mean and standard deviation of the error over the stages.
 
-    D = 1, K = 1, a_t = 2/(t + 5) and a uniform prior in all of them.
+    K = 1, a_t = 2/(t + 5) and a uniform prior in all of them.
+
+    Attributes:
+        title: As in the figure.
+        instance: The problem on a feasible set.
+        gradient: The paper's estimator for it.
+        algorithms: The curves.
+        batch_size: D.
+        region: The feasible set.
+        literal: The feasible set as the paper states it.
+        far: An error beyond which a run counts as stuck at the last stage; None counts none.
     """
 
     title: str
     instance: Callable[[FeasibleSet], Instance]
     gradient: Gradient
     algorithms: tuple[str, ...]
+    batch_size: int = 1
+    region: Region = _BOXED
+    literal: Region = _UNBOUNDED
+    far: float | None = None
 
 
 # The paper leaves the MLE method out where the data depend on the decision, since the method it
@@ -59,6 +85,7 @@ EXPERIMENTS = {
         quadratic.multivariate_independent,
         Pathwise(),
         _ALGORITHMS,
+        region=_BOXED_2D,
     ),
     "quadratic-1d-dependent": Experiment(
         "Quadratic in one dimension, decision-dependent",
@@ -71,5 +98,27 @@ EXPERIMENTS = {
         quadratic.multivariate_dependent,
         MixtureScore(),
         _ALGORITHMS,
+        region=_BOXED_2D,
+    ),
+    "newsvendor-independent": Experiment(
+        "Newsvendor with three items, decision-independent",
+        newsvendor.independent,
+        Pathwise(),
+        _ALGORITHMS,
+        batch_size=2,
+        region=Region(newsvendor.LITERAL_BOX, "[0, 100]^3"),
+        literal=Region(newsvendor.LITERAL_BOX, "[0, 100]^3"),
+        far=20.0,
+    ),
+    # x^beta has an infinite slope at 0, so the paper's own feasible set is the literal one.
+    "newsvendor-dependent": Experiment(
+        "Newsvendor with three items, decision-dependent",
+        newsvendor.dependent,
+        MixtureScore(),
+        ("bayesian-sgd", "known"),
+        batch_size=2,
+        region=Region(newsvendor.BOX, "[1, 100]^3"),
+        literal=Region(newsvendor.LITERAL_BOX, "[0, 100]^3"),
+        far=20.0,
     ),
 }

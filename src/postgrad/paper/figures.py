@@ -40,16 +40,18 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
             spread = np.array(curve["std_error"], float)[1:]
             stages = np.arange(1, len(mean) + 1)
             label = ALGORITHMS[key].title
-            if curve["diverged"]:
-                label += f" ({curve['diverged']} of {summary['runs']} diverged)"
+            for fate in ("diverged", "stuck"):
+                if curve.get(fate):
+                    label += f" ({curve[fate]} of {summary['runs']} {fate})"
             colour = _COLOURS[key]
             axes.plot(stages, mean, color=colour, ls=_STYLES.get(key, "-"), lw=1.4, label=label)
             # a log axis has no room for mean - std <= 0: the band ends well below the mean instead
-            low = np.maximum(mean - spread, mean / 20)
-            axes.fill_between(stages, low, mean + spread, color=colour, alpha=0.13, lw=0)
+            low = np.maximum(mean - spread, mean / 4)
+            alpha = 0.16 if key == "bayesian-sgd" else 0.06  # else three bands make mud
+            axes.fill_between(stages, low, mean + spread, color=colour, alpha=alpha, lw=0)
         means = [m for c in summary["algorithms"].values() for m in c["mean_error"][1:] if m]
         if means:
-            axes.set_ylim(bottom=min(means) / 8)
+            axes.set_ylim(bottom=min(means) / 5)
         axes.set(
             title=EXPERIMENTS[name].title,
             xlabel="stage $t$",
@@ -59,7 +61,7 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
             xlim=(1, max(2, summary["horizon"])),
         )
         axes.legend(loc="lower left")
-        _caption(axes, f"{summary['runs']} runs, feasible set {summary['feasible']}")
+        _caption(axes, f"{summary['runs']} runs")
         return _save(figure, folder / name)
 
 

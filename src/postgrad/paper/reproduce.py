@@ -8,9 +8,7 @@ import numpy as np
 from postgrad.algorithm import BayesianSGD
 from postgrad.beliefs import Grid
 from postgrad.errors import SettingError
-from postgrad.feasible import Reals
 from postgrad.paper.experiments import ALGORITHMS, BATCH_SIZES, EXPERIMENTS
-from postgrad.problems.quadratic import BOX
 from postgrad.simulation import Simulation, simulate
 
 POSTERIOR = "posterior"
@@ -68,7 +66,8 @@ def reproduce(
         runs: Runs of each algorithm.
         horizon: Stages of each run.
         seed: The seed of everything.
-        literal: Without the box that the paper does not state.
+        literal: On the feasible sets as the paper states them: none for the quadratics, and one
+            with an infinite slope at its edge for the dependent newsvendor.
         watch: Called with what is being run, and the run-stages done and to do.
     """
     curves, batch_sizes = plan(names, algorithms)
@@ -87,30 +86,37 @@ def reproduce(
         algorithm, belief, x, theta = parts
         return simulate(algorithm, belief, x, theta, **settings, **options, progress=progress)
 
-    feasible = Reals() if literal else BOX
     experiments = {}
     for name, chosen in curves.items():
         experiment = EXPERIMENTS[name]
+        feasible, text = experiment.literal if literal else experiment.region
+        watch(f"{name}: setting up", done, total)
         instance = experiment.instance(feasible)
         results = {}
         for key in chosen:
             part = ALGORITHMS[key]
             algorithm = BayesianSGD(instance.problem, part.gradient or experiment.gradient)
             result = run(
-                f"{name}: {key}", algorithm, part.belief(instance), instance.x, instance.theta
+                f"{name}: {key}",
+                algorithm,
+                part.belief(instance),
+                instance.x,
+                instance.theta,
+                batch_size=experiment.batch_size,
             )
-            results[key] = _errors(result, instance.x_star)
+            results[key] = _errors(result, instance.x_star, experiment.far)
         experiments[name] = {
             "x_star": np.atleast_1d(instance.x_star).tolist(),
             **settings,
-            "feasible": "unbounded" if literal else "[-20, 20]",
+            "batch_size": experiment.batch_size,
+            "feasible": text,
             "algorithms": results,
         }
 
     posterior = {}
     for size in batch_sizes:
         experiment = EXPERIMENTS["quadratic-1d-dependent"]
-        instance = experiment.instance(feasible)
+        instance = experiment.instance((experiment.literal if literal else experiment.region)[0])
         result = run(
             f"{POSTERIOR}: D={size}",
             BayesianSGD(instance.problem, experiment.gradient),
@@ -123,20 +129,22 @@ def reproduce(
         known = np.isfinite(result.record).all(axis=1)
         posterior[f"D={size}"] = {
             **_interval(result.record[known]),
+            "runs": runs,
             "diverged": int(result.diverged().sum()),
         }
     return {"experiments": experiments, "posterior": posterior}
 
 
-def _errors(result: Simulation, x_star: Any) -> dict[str, Any]:
+def _errors(result: Simulation, x_star: Any, far: float | None) -> dict[str, Any]:
     """Mean and standard deviation of the error over the runs that did not diverge."""
     diverged = result.diverged()
     errors = result.errors(x_star)[~diverged]
-    return {
+    curve = {
         "mean_error": _numbers(errors, np.mean),
         "std_error": _numbers(errors, np.std),
         "diverged": int(diverged.sum()),
     }
+    return curve if far is None else curve | {"stuck": int((errors[:, -1] > far).sum())}
 
 
 def _interval(values: np.ndarray) -> dict[str, Any]:

@@ -1,0 +1,315 @@
+"""Exponential families: distributions whose log-density is linear in a few statistics of the data.
+
+    log f(y)  =  phi . T(y)  +  log b(y)
+
+with natural parameters phi, statistics T and a base measure b. The members of a family differ in
+phi alone, so the sums of T over the data are all that a posterior needs to know of them.
+"""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln, xlogy
+from jaxtyping import Array, Float
+
+_LOG_2_PI = float(np.log(2.0 * np.pi))
+
+
+class ExponentialFamily(eqx.Module):
+    """A family. The first statistic is 1, so that its sum counts the data."""
+
+    @abc.abstractmethod
+    def natural(self, member: Any) -> Float[Array, " m"]:
+        """Phi of a member, a distribution with numpyro's protocol."""
+
+    @abc.abstractmethod
+    def statistics(self, y: Array) -> Float[Array, " m"]:
+        """T(y) of one observation."""
+
+    @abc.abstractmethod
+    def log_base(self, y: Array) -> Float[Array, ""]:
+        """Log b(y) of one observation."""
+
+    @abc.abstractmethod
+    def supremum(self, total: Float[Array, " m"]) -> Float[Array, ""]:
+        """sup_phi phi . S over all members: no parameter can explain the data better.
+
+        S is a sum of statistics with positive weights. The supremum is infinite where no member
+        attains it (a normal law and one observation), and where we know no closed form.
+        """
+
+
+def family_of(member: Any) -> ExponentialFamily | None:
+    """The family of a distribution with numpyro's protocol; None if it is none that we know.
+
+    Normal families are centred at the member's mean: the squares of numbers far from zero would
+    leave few digits for their spread.
+    """
+    name, shape = type(member).__name__, ()
+    if name == "MultivariateNormal":
+        return MultivariateNormal(member.mean)
+    if name == "Independent":
+        member, shape = member.base_dist, member.event_shape
+        name = type(member).__name__
+    if len(member.event_shape) > 0:
+        return None
+    if name in ("Normal", "LogNormal"):
+        origin = jnp.broadcast_to(member.loc, shape)
+        return Coordinates(Normal(origin) if name == "Normal" else LogNormal(origin), shape)
+    for one in (Exponential, Gamma, Poisson, Bernoulli):
+        if name in one.distributions:
+            return Coordinates(one(), shape)
+    return None
+
+
+class MultivariateNormal(ExponentialFamily):
+    """T(y) = (1, r, r_i r_j for i <= j) with r = y - origin."""
+
+    origin: Float[Array, " d"]
+
+    def natural(self, member: Any) -> Array:
+        """With precision P, mean m: (-(m'Pm + log|P^-1| + d log 2 pi)/2, Pm, -P_ii/2, -P_ij)."""
+        d = self.origin.shape[0]
+        root = _inverse(member.scale_tril)
+        precision = jnp.sum(root[:, :, None] * root[:, None, :], axis=0)
+        mean = member.mean - self.origin
+        slope = jnp.sum(precision * mean, axis=-1)
+        log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(member.scale_tril)))
+        constant = -0.5 * (jnp.sum(mean * slope) + log_det + d * _LOG_2_PI)
+        i, j = np.triu_indices(d)
+        squares = np.where(i == j, -0.5, -1.0) * precision[i, j]
+        return jnp.concatenate([constant[None], slope, squares])
+
+    def statistics(self, y: Array) -> Array:
+        """Count, sums and cross products."""
+        r = y - self.origin
+        i, j = np.triu_indices(r.shape[0])
+        return jnp.concatenate([jnp.ones(1), r, r[i] * r[j]])
+
+    def log_base(self, y: Array) -> Array:
+        """Zero."""
+        return jnp.zeros(y.shape[:-1])
+
+    def supremum(self, total: Array) -> Array:
+        """-n/2 (log|C| + d + d log 2 pi) at the sample covariance C."""
+        d = self.origin.shape[0]
+        n, mean, squares = total[0], total[1 : d + 1] / total[0], total[d + 1 :] / total[0]
+        i, j = np.triu_indices(d)
+        place = np.zeros((d, d), int)
+        place[i, j] = place[j, i] = np.arange(len(i))
+        log_det = _log_determinant(squares[place] - mean[:, None] * mean)
+        return -0.5 * n * (log_det + d * (1.0 + _LOG_2_PI))
+
+
+def _inverse(lower: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """The inverse of a triangular matrix, by substitution; see `_log_determinant`."""
+    rows: list[Array] = []
+    unit = jnp.eye(lower.shape[0])
+    for k in range(lower.shape[0]):
+        known = sum((lower[k, j] * row for j, row in enumerate(rows)), jnp.zeros(()))
+        rows.append((unit[k] - known) / lower[k, k])
+    return jnp.stack(rows)
+
+
+def _log_determinant(matrix: Float[Array, "d d"]) -> Float[Array, ""]:
+    """By elimination; -inf unless positive definite.
+
+    Spelled out, since it is small here and then vectorises over runs, as LAPACK would not.
+    """
+    total = jnp.zeros(())
+    for k in range(matrix.shape[0]):
+        pivot = matrix[k, k]
+        total += jnp.log(jnp.maximum(pivot, 0.0))
+        matrix = matrix - matrix[:, k, None] * matrix[k] / pivot
+    return jnp.where(jnp.isnan(total), -jnp.inf, total)
+
+
+class Univariate(eqx.Module):
+    """The parts of a family of single numbers; statistics along the first axis."""
+
+    @abc.abstractmethod
+    def natural(self, member: Any) -> tuple[Array, ...]:
+        """The entries of phi."""
+
+    @abc.abstractmethod
+    def statistics(self, y: Array) -> tuple[Array, ...]:
+        """The entries of T(y)."""
+
+    @abc.abstractmethod
+    def log_base(self, y: Array) -> Array:
+        """Log b(y)."""
+
+    @abc.abstractmethod
+    def supremum(self, *totals: Array) -> Array:
+        """sup_phi phi . S."""
+
+
+class Coordinates(ExponentialFamily):
+    """One number, or an array of independent ones: the statistics of each, side by side."""
+
+    each: Univariate
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def natural(self, member: Any) -> Array:
+        """Those of each coordinate."""
+        return self._flat(self.each.natural(member.base_dist if self.shape else member))
+
+    def statistics(self, y: Array) -> Array:
+        """Those of each coordinate."""
+        return self._flat(self.each.statistics(jnp.asarray(y, float)))
+
+    def log_base(self, y: Array) -> Array:
+        """Their sum."""
+        return jnp.sum(self.each.log_base(jnp.asarray(y, float)))
+
+    def supremum(self, total: Array) -> Array:
+        """Their sum."""
+        return jnp.sum(self.each.supremum(*total.reshape(-1, *self.shape)))
+
+    def _flat(self, entries: tuple[Array, ...]) -> Array:
+        return jnp.concatenate([jnp.broadcast_to(e, self.shape).ravel() for e in entries])
+
+
+class Normal(Univariate):
+    """T(y) = (1, r, r^2) with r = y - origin."""
+
+    origin: Float[Array, "..."]
+
+    def natural(self, member: Any) -> tuple[Array, ...]:
+        """With mean m, variance v: (-(m^2/v + log 2 pi v)/2, m/v, -1/(2v))."""
+        mean, variance = member.loc - self.origin, member.scale**2
+        constant = -0.5 * (mean**2 / variance + jnp.log(variance) + _LOG_2_PI)
+        return constant, mean / variance, -0.5 / variance
+
+    def statistics(self, y: Array) -> tuple[Array, ...]:
+        """Count, sum, squares."""
+        r = y - self.origin
+        return jnp.ones_like(r), r, r**2
+
+    def log_base(self, y: Array) -> Array:
+        """Zero."""
+        return jnp.zeros_like(y)
+
+    def supremum(self, *totals: Array) -> Array:
+        """-n/2 (log v + 1 + log 2 pi) at the sample variance v."""
+        n, sums, squares = totals
+        variance = jnp.maximum(squares / n - (sums / n) ** 2, 0.0)
+        return -0.5 * n * (jnp.log(variance) + 1.0 + _LOG_2_PI)
+
+
+class LogNormal(Univariate):
+    """The normal family of log y; log b(y) = -log y."""
+
+    origin: Float[Array, "..."]
+
+    def natural(self, member: Any) -> tuple[Array, ...]:
+        """Those of the logarithm."""
+        return Normal(self.origin).natural(member)
+
+    def statistics(self, y: Array) -> tuple[Array, ...]:
+        """Those of the logarithm."""
+        return Normal(self.origin).statistics(jnp.log(y))
+
+    def log_base(self, y: Array) -> Array:
+        """-log y."""
+        return -jnp.log(y)
+
+    def supremum(self, *totals: Array) -> Array:
+        """That of the logarithm."""
+        return Normal(self.origin).supremum(*totals)
+
+
+class Exponential(Univariate):
+    """T(y) = (1, y), phi = (log rate, -rate)."""
+
+    distributions: ClassVar[tuple[str, ...]] = ("Exponential",)
+
+    def natural(self, member: Any) -> tuple[Array, ...]:
+        """(log rate, -rate)."""
+        return jnp.log(member.rate), -member.rate
+
+    def statistics(self, y: Array) -> tuple[Array, ...]:
+        """Count, sum."""
+        return jnp.ones_like(y), y
+
+    def log_base(self, y: Array) -> Array:
+        """Zero."""
+        return jnp.zeros_like(y)
+
+    def supremum(self, *totals: Array) -> Array:
+        """-n (log mean + 1)."""
+        n, sums = totals
+        return -n * (jnp.log(sums / n) + 1.0)
+
+
+class Gamma(Univariate):
+    """T(y) = (1, log y, y), phi = (a log b - log Gamma(a), a - 1, -b) with shape a and rate b."""
+
+    distributions: ClassVar[tuple[str, ...]] = ("Gamma",)
+
+    def natural(self, member: Any) -> tuple[Array, ...]:
+        """(a log b - log Gamma(a), a - 1, -b)."""
+        a, b = member.concentration, member.rate
+        return a * jnp.log(b) - gammaln(a), a - 1.0, -b
+
+    def statistics(self, y: Array) -> tuple[Array, ...]:
+        """Count, sum of logarithms, sum."""
+        return jnp.ones_like(y), jnp.log(y), y
+
+    def log_base(self, y: Array) -> Array:
+        """Zero."""
+        return jnp.zeros_like(y)
+
+    def supremum(self, *totals: Array) -> Array:
+        """The estimate of a shape has no closed form."""
+        return jnp.full_like(totals[0], jnp.inf)
+
+
+class Poisson(Univariate):
+    """T(y) = (1, y), phi = (-rate, log rate), log b(y) = -log y!."""
+
+    distributions: ClassVar[tuple[str, ...]] = ("Poisson",)
+
+    def natural(self, member: Any) -> tuple[Array, ...]:
+        """(-rate, log rate)."""
+        return -member.rate, jnp.log(member.rate)
+
+    def statistics(self, y: Array) -> tuple[Array, ...]:
+        """Count, sum."""
+        return jnp.ones_like(y), y
+
+    def log_base(self, y: Array) -> Array:
+        """-log y!."""
+        return -gammaln(y + 1.0)
+
+    def supremum(self, *totals: Array) -> Array:
+        """Sum log mean - sum."""
+        n, sums = totals
+        return xlogy(sums, sums / n) - sums
+
+
+class Bernoulli(Univariate):
+    """T(y) = (1, y), phi = (log(1 - p), log(p / (1 - p)))."""
+
+    distributions: ClassVar[tuple[str, ...]] = ("BernoulliProbs", "BernoulliLogits")
+
+    def natural(self, member: Any) -> tuple[Array, ...]:
+        """(log(1 - p), log(p / (1 - p)))."""
+        p = member.probs
+        return jnp.log1p(-p), jnp.log(p) - jnp.log1p(-p)
+
+    def statistics(self, y: Array) -> tuple[Array, ...]:
+        """Count, sum."""
+        return jnp.ones_like(y), y
+
+    def log_base(self, y: Array) -> Array:
+        """Zero."""
+        return jnp.zeros_like(y)
+
+    def supremum(self, *totals: Array) -> Array:
+        """-n times the entropy of the share."""
+        n, sums = totals
+        return xlogy(sums, sums / n) + xlogy(n - sums, 1.0 - sums / n)
