@@ -55,8 +55,8 @@ def bound(belief, model):
     return belief.bind(problem, jnp.asarray(1.0))
 
 
-MANY = jnp.geomspace(0.01, 1e4, 5000)
-PAIRS = pg.product({"mean": np.linspace(-40.0, 40.0, 81), "scale": np.linspace(0.5, 20.0, 60)})
+MANY = jnp.linspace(0.2, 9.0, 5000)
+PAIRS = pg.product({"mean": np.linspace(0.0, 20.0, 81), "scale": np.linspace(0.5, 5.0, 60)})
 
 # (belief, model) pairs, several for each class
 CASES = {

@@ -102,12 +102,12 @@ def test_posterior_is_the_dense_one_at_every_stage(name, world):
 
 def in_use(weights):
     """The probabilities from which draws are made, of all points."""
-    rows = weights.rows
+    rows = weights.live
     values = np.asarray(rows.natural) @ np.asarray(weights.statistics[:-1]) + rows.log_prior
     values = np.asarray(values).ravel()
     p = np.zeros(weights.everything.log_prior.size)
     used = values > -np.inf
-    place = np.arange(len(values)) if rows.index is None else np.asarray(rows.index).ravel()
+    place = np.asarray(rows.index).ravel()
     p[place[used]] = np.exp(values[used] - values.max())
     return p[: weights.size] / p.sum()
 

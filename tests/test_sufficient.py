@@ -73,12 +73,16 @@ def data(model, truth, count, size=3):
     return [(x, model(x, truth).sample(random.key(i), (size,))) for i, x in enumerate(xs)]
 
 
+def is_focused(grid):
+    return bool(grid.weights.since[-1] > -np.inf)
+
+
 def in_use(weights):
     """The probabilities from which draws are made, of all points."""
-    rows, k = weights.rows, weights.statistics.shape[0] - 1
+    rows, k = weights.live, weights.statistics.shape[0] - 1
     values = rows.natural.reshape(-1, k) @ weights.statistics[:-1] + rows.log_prior.ravel()
     values = np.asarray(values)
-    place = np.arange(len(values)) if rows.index is None else np.asarray(rows.index).ravel()
+    place = np.asarray(rows.index).ravel()
     total = np.zeros(weights.everything.log_prior.size)
     used = np.isfinite(values)
     np.add.at(total, place[used], np.exp(values[used] - values[used].max()))
@@ -99,15 +103,14 @@ def test_posterior_is_the_dense_one_at_every_stage(model, points, truth):
         new = update(grid, model, x, batch)
         assert new.weights.is_sound
         out = np.ones(new.weights.size, bool)
-        if new.weights.live is not None:
-            out[np.asarray(new.weights.live.index).ravel()] = False
-            left_out = np.asarray(dense.probabilities)[out].sum()
-            assert left_out <= new.weights.missing <= TOLERANCE
+        used = np.asarray(new.weights.live.log_prior).ravel() > -np.inf
+        out[np.asarray(new.weights.live.index).ravel()[used]] = False
+        left_out = np.asarray(dense.probabilities)[out].sum()
+        assert left_out <= new.weights.missing <= TOLERANCE
         assert distance(in_use(new.weights), dense.probabilities) < 1e-9
         assert distance(new.probabilities, dense.probabilities) < 1e-9
         grid = focus.focused(new) if stage in (4, 8, 20, 40) else new
-    assert grid.weights.live is not None
-    assert grid.weights.live_count < len(dense.log_weights)
+    assert out.sum() > 1000
 
 
 @ALL
@@ -139,7 +142,7 @@ def test_draws_have_the_probabilities(focused):
         grid = update(grid, moved, x, batch)
     if focused:
         grid = focus.focused(grid)
-        assert grid.weights.live is not None
+        assert is_focused(grid)
     draws, valid = grid.weights.pick(random.uniform(random.key(0), (100_000,)))
     assert valid
     p = np.asarray(grid.probabilities)
@@ -148,6 +151,17 @@ def test_draws_have_the_probabilities(focused):
     expected = np.append(p[common], p[~common].sum()) * len(draws)
     counts = np.append(seen[common], seen[~common].sum())
     assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
+
+
+@ALL
+def test_what_is_bound_stays_bound_to_its_problem(model, points, truth):
+    grid = update(bound(model, points), model, *data(model, truth, 1)[0])
+    assert grid.bind(problem(model), jnp.asarray(2.5)) is grid
+    other = {moved: still, still: moved, stretched: counted, counted: stretched, several: several}
+    if model is not several:
+        rebound = grid.bind(problem(other[model]), jnp.asarray(1.0))
+        assert rebound is not grid
+        assert distance(rebound.probabilities, grid.probabilities) < 1e-9
 
 
 def test_prior_counts():
@@ -210,7 +224,7 @@ def test_agent_does_not_depend_on_the_focus(monkeypatch):
         return np.array(decisions), agent
 
     decisions, agent = run()
-    assert agent.belief.weights.live is not None
+    assert is_focused(agent.belief)
     monkeypatch.setattr(focus, "patience", never)
     np.testing.assert_allclose(decisions, run()[0], rtol=1e-9)
 
@@ -265,7 +279,7 @@ def test_family_without_a_closed_form_is_never_focused():
         batch = dist.Gamma(2.0, 1.0).sample(random.key(i), (3,))
         grid, dense = (update(b, model, jnp.asarray(1.0), batch) for b in (grid, dense))
         grid = focus.focused(grid)
-    assert grid.weights.live is None
+    assert not is_focused(grid)
     assert distance(grid.probabilities, dense.probabilities) < 1e-9
 
 

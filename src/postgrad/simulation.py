@@ -114,7 +114,9 @@ def simulate(
     batch_size = as_count(batch_size, SettingError, "batch_size")
     start = algorithm.init(belief, x)
     theta = as_theta(theta)
-    algorithm.problem.check_models(start.x, jax.tree.map(lambda leaf: leaf[None], theta))
+    count = jax.tree.leaves(belief.examples())[0].shape[0]  # checked as often, by one program
+    thetas = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), theta)
+    algorithm.problem.check_models(start.x, thetas)
     root = as_key(seed, SettingError)
     stage = jax.tree_util.Partial(_stage, algorithm, theta, batch_size)
     try:

@@ -1,9 +1,9 @@
 """Looking at the points that matter: what runs a loop does for the weights in a belief.
 
 `SufficientWeights` compute few of their points, and say how much the others may weigh. To look at
-all of them changes the shapes of arrays, so it is done between calls of compiled programs: after a
-few stages, when these have a `sound` result, the loop goes on with the `focused` state; when not,
-it takes the state before, `unfocused`, and computes the stages again.
+all of them is a matter of every now and then, so it is done between calls of compiled programs: if
+some stages had a sound result, the loop goes on, now and then with the `focused` state; if not, it
+takes the state before them, `unfocused`, and computes them again.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,11 @@ def can_focus(state: PyTree) -> bool:
 def patience(state: PyTree) -> int:
     """How many stages to go on before the next look pays.
 
-    Twice as many as would compute as many points as the look does: it then costs no more than half
-    of what came before it, and a look that is overdue has cost as much again at most.
+    Twice as many as compute as many points as a look does, so that looks are a minor part of all
+    work. Four at least: before that nearly all points matter.
     """
     ratios = [node.everything.log_prior.size / node.live_count for node in _nodes(state)]
-    return 2 * int(min(ratios)) if ratios else _NEVER
+    return max(4, 2 * int(min(ratios))) if ratios else _NEVER
 
 
 def focused(state: PyTree) -> PyTree:

@@ -10,7 +10,7 @@ from jax import random
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import Belief, as_points, as_theta, select
-from postgrad.beliefs.sufficient import some, sufficient
+from postgrad.beliefs.sufficient import SufficientWeights, some, sufficient
 from postgrad.beliefs.weights import LogWeights, Weights
 from postgrad.checks import as_array, is_concrete
 from postgrad.errors import PriorError
@@ -103,5 +103,8 @@ class Grid(Belief):
 
     def bind(self, problem: Problem, x: Decision) -> Self:
         """Sufficient statistics instead of log-weights, where the model has them and it pays."""
+        kept = self.weights
+        if isinstance(kept, SufficientWeights) and kept.serves(problem, self.points, x):
+            return self
         weights = sufficient(self.log_weights, problem, self.points, x)
         return eqx.tree_at(lambda grid: grid.weights, self, weights)

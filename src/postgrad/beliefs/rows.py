@@ -7,12 +7,17 @@ in the program, not a shape, so that one program serves many points and few.
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int
 
 from postgrad.lanes import vmap_last
 
 # Points come in leaves, and leaves in blocks: a draw finds its block, its leaf, its point.
 LEAF = 128
+# How many points a look at all of them takes at a time; they are padded to a multiple of it.
+LOOK = 128 * LEAF
+# Up to so many statistics a product is spelled out.
+_FEW = 32
 # Above -inf, so that what is -inf has a number as its distance from it.
 _BOTTOM = -1e300
 
@@ -23,18 +28,18 @@ class Rows(eqx.Module):
     Attributes:
         natural: phi_i.
         log_prior: log pi_0(theta_i); -inf where a block is padded.
-        index: i; None if the rows are all points in order.
+        index: i.
         blocks: How many blocks are in use.
     """
 
     natural: Float[Array, "blocks rows m"]
     log_prior: Float[Array, "blocks rows"]
-    index: Int[Array, "blocks rows"] | None
+    index: Int[Array, "blocks rows"]
     blocks: Int[Array, ""]
 
     def log_weights(self, block: Array, statistics: Float[Array, " m"]) -> Float[Array, " rows"]:
         """Log pi_0(theta_i) + phi_i . S for one block."""
-        return self.natural[block] @ statistics + self.log_prior[block]
+        return _product(self.natural[block], statistics) + self.log_prior[block]
 
     def leaf_log_weights(self, leaf: Array, statistics: Float[Array, " m"]) -> Array:
         """The same for one leaf."""
@@ -43,22 +48,62 @@ class Rows(eqx.Module):
 
     def point(self, row: Array) -> Array:
         """The number of the point in a row."""
-        return row if self.index is None else self.index.reshape(-1)[row]
+        return self.index.reshape(-1)[row]
 
 
-def sweep(rows: Rows, statistics: Float[Array, " m"]) -> tuple[Array, Array]:
-    """The log of the total weight, and the largest log-weight, of each leaf: (blocks, leaves)."""
+def _product(natural: Float[Array, "rows m"], statistics: Float[Array, " m *runs"]) -> Array:
+    """phi_i . S of each row; if there are few statistics, such that it fuses with what follows."""
+    m = natural.shape[1]
+    if m > _FEW:
+        return natural @ statistics
+    columns = natural.reshape(*natural.shape, *(1,) * (statistics.ndim - 1))
+    return sum((columns[:, k] * statistics[k] for k in range(m)), jnp.zeros(()))
 
-    def visit(block: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+
+class Tally(eqx.Module):
+    """What there is in each block and leaf; -inf in those that are not in use.
+
+    Attributes:
+        blocks: The log of the total weight of each block.
+        leaves: The same of each leaf.
+        peaks: The largest log-weight in each leaf.
+    """
+
+    blocks: Float[Array, " blocks"]
+    leaves: Float[Array, "blocks leaves"]
+    peaks: Float[Array, "blocks leaves"]
+
+    @property
+    def log_total(self) -> Float[Array, ""]:
+        """Log sum_i w_i."""
+        return logsumexp(self.blocks)
+
+
+def blank(rows: Rows) -> Tally:
+    """Nothing anywhere."""
+    count, size = rows.log_prior.shape
+    nothing = jnp.full((count, size // LEAF), -jnp.inf)
+    return Tally(jnp.full(count, -jnp.inf), nothing, nothing)
+
+
+def sweep(rows: Rows, statistics: Float[Array, " m"], tally: Tally) -> Tally:
+    """The tally of the blocks in use; the others stay as they were."""
+    put = lax.dynamic_update_index_in_dim
+
+    def visit(block: Array, tally: Tally) -> Tally:
         leaves = rows.log_weights(block, statistics).reshape(-1, LEAF)
-        peak = jnp.max(leaves, axis=1)
-        top = jnp.maximum(peak, _BOTTOM)[:, None]
-        mass = peak + jnp.log(jnp.sum(jnp.exp(leaves - top), axis=1))
-        put = lax.dynamic_update_index_in_dim
-        return put(found[0], mass, block, 0), put(found[1], peak, block, 0)
+        peaks = jnp.max(leaves, axis=1)
+        tops = jnp.maximum(peaks, _BOTTOM)
+        sums = jnp.sum(jnp.exp(leaves - tops[:, None]), axis=1)
+        top = jnp.max(tops)
+        total = top + jnp.log(jnp.sum(sums * jnp.exp(tops - top)))
+        return Tally(
+            put(tally.blocks, total, block, 0),
+            put(tally.leaves, peaks + jnp.log(sums), block, 0),
+            put(tally.peaks, peaks, block, 0),
+        )
 
-    nothing = jnp.full((rows.natural.shape[0], rows.natural.shape[1] // LEAF), -jnp.inf)
-    return lax.fori_loop(0, rows.blocks, visit, (nothing, nothing))
+    return lax.fori_loop(0, rows.blocks, visit, tally)
 
 
 def log_normaliser(rows: Rows, statistics: Float[Array, " m"]) -> Float[Array, ""]:
@@ -94,32 +139,43 @@ def sort_out(
         Marks, (blocks * rows,), and for each run log sum_out pi_0(theta_i) exp((1 - share) phi_i
         . S) over the points that are in no run's neighbourhood.
     """
+    # In larger blocks: there is no other loop whose caches this one has to fit in.
+    natural = rows.natural.reshape(-1, LOOK, rows.natural.shape[-1])
+    log_prior = rows.log_prior.reshape(-1, LOOK)
 
     def visit(block: Array, so_far: tuple[Array, Array]) -> tuple[Array, Array]:
         near, total = so_far
-        prior = rows.log_prior[block][:, None]
-        below = rows.natural[block] @ statistics + prior - peak
+        prior = log_prior[block][:, None]
+        below = natural[block] @ statistics + prior - peak
         here = jnp.any(below >= -gap, axis=1)
         tempered = jnp.exp(share * prior + (1.0 - share) * below)
         total += jnp.sum(jnp.where(here[:, None], 0.0, tempered), axis=0)
         return near.at[block].set(here), total
 
-    nowhere = jnp.zeros(rows.log_prior.shape, bool)
-    near, total = lax.fori_loop(0, rows.blocks, visit, (nowhere, jnp.zeros_like(peak)))
+    start = (jnp.zeros(log_prior.shape, bool), jnp.zeros_like(peak))
+    near, total = lax.fori_loop(0, log_prior.shape[0], visit, start)
     return near.reshape(-1), (1.0 - share) * peak + jnp.log(total)
 
 
 def take(rows: Rows, index: Int[Array, "blocks rows"], count: Array) -> Rows:
     """The first `count` of the indexed points, in blocks of their own."""
-    natural = rows.natural.reshape(-1, rows.natural.shape[-1])[index]
-    log_prior = rows.log_prior.reshape(-1)[index]
-    used = jnp.arange(index.size).reshape(index.shape) < count
-    blocks = -(-count // index.shape[1])
-    return Rows(natural, jnp.where(used, log_prior, -jnp.inf), index, blocks.astype(jnp.int32))
+    put = lax.dynamic_update_index_in_dim
+    natural, log_prior = rows.natural.reshape(-1, rows.natural.shape[-1]), rows.log_prior.ravel()
+    place = jnp.arange(index.shape[1])
+
+    def copy(block: Array, taken: tuple[Array, Array]) -> tuple[Array, Array]:
+        used = block * index.shape[1] + place < count
+        prior = jnp.where(used, log_prior[index[block]], -jnp.inf)
+        return put(taken[0], natural[index[block]], block, 0), put(taken[1], prior, block, 0)
+
+    blocks = (-(-count // index.shape[1])).astype(jnp.int32)
+    nothing = jnp.zeros_like(rows.natural), jnp.full_like(rows.log_prior, -jnp.inf)
+    phi, prior = lax.fori_loop(0, blocks, copy, nothing)
+    return Rows(phi, prior, index, blocks)
 
 
-def sweep_runs(rows: Rows, statistics: Float[Array, " m *runs"]) -> tuple[Array, Array]:
-    """`sweep` for one run, or for a stack of them along the last axis."""
+def sweep_runs(rows: Rows, statistics: Float[Array, " m *runs"]) -> Tally:
+    """`sweep` from nothing, for one run or for a stack of them along the last axis."""
     if statistics.ndim == 1:
-        return sweep(rows, statistics)
-    return vmap_last(lambda one: sweep(rows, one), statistics[:, 0])(statistics)
+        return sweep(rows, statistics, blank(rows))
+    return vmap_last(lambda one: sweep(rows, one, blank(rows)), statistics[:, 0])(statistics)

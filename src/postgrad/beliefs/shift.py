@@ -45,20 +45,49 @@ def find_shift(
     family: ExponentialFamily, problem: Problem, thetas: PyTree, x: Decision
 ) -> Shift | None:
     """Pivots among the thetas; None if the decision does something else to the family."""
-    places = jnp.concatenate([x[None], _decisions(problem, x)])
-    natural = np.asarray(_naturals(family, problem.model, places, thetas))
-    # The last entry of the statistics is the term that all points share.
-    features = np.concatenate([natural, np.ones((*natural.shape[:2], 1))], axis=-1)
-    here = features[0]
+    here = _features(family, problem.model, x[None], thetas)[0]
     chosen = _pivots(here)
     lift = np.linalg.pinv(here[chosen])
-    rest = np.eye(here.shape[1]) - lift @ here[chosen]
-    for there in features[1:]:
-        implied = here @ (lift @ there[chosen] + rest)
-        if not np.allclose(implied, there, rtol=1e-8, atol=1e-8 * np.abs(there).max()):
-            return None
     pivots = jax.tree.map(lambda leaf: leaf[np.asarray(chosen)], thetas)
-    return Shift(pivots, jnp.asarray(lift), jnp.asarray(rest))
+    rest = np.eye(here.shape[1]) - lift @ here[chosen]
+    shift = Shift(pivots, jnp.asarray(lift), jnp.asarray(rest))
+    places = _decisions(problem, x)
+    return shift if _explains(shift, family, problem.model, places, thetas, here) else None
+
+
+def agrees(
+    family: ExponentialFamily,
+    model: Model,
+    x: Decision,
+    thetas: PyTree,
+    shift: Shift | None,
+    natural: Float[Array, "n m"],
+) -> bool:
+    """Whether the model at x has these natural parameters, but for the shift."""
+    if shift is None:
+        found = _features(family, model, x[None], thetas)[0, :, :-1]
+        return _close(found, np.asarray(natural))
+    here = np.column_stack([natural, np.ones(len(natural))])
+    return _explains(shift, family, model, x[None], thetas, here)
+
+
+def _explains(
+    shift: Shift,
+    family: ExponentialFamily,
+    model: Model,
+    places: Float[Array, "k ..."],
+    thetas: PyTree,
+    here: Float[np.ndarray, "n m"],
+) -> bool:
+    """Whether all that decisions do to the natural parameters is what they do to the pivots'."""
+    there = _features(family, model, places, thetas)
+    pivots = _features(family, model, places, shift.pivots)
+    lift, rest = np.asarray(shift.lift), np.asarray(shift.rest)
+    return all(_close(here @ (lift @ p + rest), f) for p, f in zip(pivots, there, strict=True))
+
+
+def _close(one: np.ndarray, other: np.ndarray) -> bool:
+    return np.allclose(one, other, rtol=1e-8, atol=1e-8 * np.abs(other).max())
 
 
 def _pivots(features: Float[np.ndarray, "n k"]) -> list[int]:
@@ -83,10 +112,17 @@ def _decisions(problem: Problem, x: Decision) -> Float[Array, "k ..."]:
     return jax.vmap(problem.feasible.project)(x + (1.0 + jnp.max(jnp.abs(x))) * scales * noise)
 
 
+def _features(
+    family: ExponentialFamily, model: Model, xs: Float[Array, "k ..."], thetas: PyTree
+) -> Float[np.ndarray, "k n m"]:
+    """phi(x, theta), and a one for the term that all points share."""
+    natural = np.asarray(_naturals(family, model, xs, thetas))
+    return np.concatenate([natural, np.ones((*natural.shape[:2], 1))], axis=-1)
+
+
 @eqx.filter_jit
 def _naturals(
     family: ExponentialFamily, model: Model, xs: Float[Array, "k ..."], thetas: PyTree
 ) -> Float[Array, "k n m"]:
-    """phi(x, theta) at several decisions."""
     at = jax.vmap(lambda x, theta: family.natural(model(x, theta)), in_axes=(None, 0))
     return jax.vmap(at, in_axes=(0, None))(xs, thetas)

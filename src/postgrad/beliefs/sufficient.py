@@ -28,11 +28,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
-from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs.rows import LEAF, Rows, log_normaliser, sort_out, sweep, sweep_runs, take
-from postgrad.beliefs.shift import Shift, find_shift
+from postgrad.beliefs.rows import (
+    LEAF,
+    LOOK,
+    Rows,
+    Tally,
+    log_normaliser,
+    sort_out,
+    sweep,
+    sweep_runs,
+    take,
+)
+from postgrad.beliefs.shift import Shift, agrees, find_shift
 from postgrad.beliefs.weights import LogWeights, Weights, cumulate, first
 from postgrad.density import inside, log_density
 from postgrad.exponential import ExponentialFamily, family_of
@@ -47,8 +56,7 @@ LARGE, _TRIALS = 4096, 512
 # (1 - l) gap = 48 nats, of which the tolerance takes 23, are ample for the supremum's excess.
 _GAP, _SHARE = 60.0, 0.2
 # How many points a block has: few enough for a CPU's caches, many enough to keep a GPU busy.
-_BLOCK = {"cpu": 128 * LEAF, "elsewhere": 1024 * LEAF}
-_LIVE_BLOCK = {"cpu": 8 * LEAF, "elsewhere": 128 * LEAF}
+_BLOCK = {"cpu": LOOK // 8, "elsewhere": LOOK}
 
 
 class SufficientWeights(Weights):
@@ -58,12 +66,11 @@ class SufficientWeights(Weights):
         family: The model's family.
         shift: What the decision does to it; None if nothing.
         everything: All points.
-        live: The points that are computed; None for all.
+        live: The points that are computed.
         size: n.
         statistics: S, and a term that all points share.
         since: v, and the logarithm of the bracket above.
-        masses: The log of the total weight of each leaf.
-        peaks: The largest log-weight of each leaf.
+        tally: What the points that are computed weigh.
         missing: The bound on what the other points weigh together, relative to the live ones: the
             largest since the look.
     """
@@ -71,18 +78,12 @@ class SufficientWeights(Weights):
     family: ExponentialFamily
     shift: Shift | None
     everything: Rows
-    live: Rows | None
+    live: Rows
     size: int = eqx.field(static=True)
     statistics: Float[Array, " k"]
     since: Float[Array, " k"]
-    masses: Float[Array, "blocks leaves"]
-    peaks: Float[Array, "blocks leaves"]
+    tally: Tally
     missing: Float[Array, ""]
-
-    @property
-    def rows(self) -> Rows:
-        """The points that are computed."""
-        return self.everything if self.live is None else self.live
 
     @property
     def log_weights(self) -> Array:
@@ -97,12 +98,9 @@ class SufficientWeights(Weights):
         """Adds the batch's statistics, and weighs the live points anew."""
         step = self._observe(likelihood, points, x, batch, weight)
         statistics, since = self.statistics + step, self.since + step.at[-1].set(0.0)
-        masses, peaks = sweep(self.rows, statistics[:-1])
-        bound = jnp.asarray(-jnp.inf)
-        if self.live is not None:
-            bound = self.family.supremum(since[:-1]) + since[-1] - logsumexp(masses)
-        missing = jnp.maximum(self.missing, jnp.exp(bound))
-        return eqx.tree_at(_moving, self, (statistics, since, masses, peaks, missing))
+        tally = sweep(self.live, statistics[:-1], self.tally)
+        missing = jnp.maximum(self.missing, _bound(self.family, since, tally))
+        return eqx.tree_at(_moving, self, (statistics, since, tally, missing))
 
     def _observe(
         self, model: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
@@ -123,89 +121,97 @@ class SufficientWeights(Weights):
 
     def pick(self, u: Array) -> tuple[Array, Array]:
         """Block, leaf and point, each by inversion of what is left of u."""
-        heads = logsumexp(self.masses, axis=1)
-        top = jnp.max(heads)
+        tally, statistics = self.tally, self.statistics[:-1]
+        top = jnp.max(tally.blocks)
 
         def one(u: Array) -> Array:
-            block, u = _invert(jnp.exp(heads - top), u)
-            leaf, u = _invert(jnp.exp(self.masses[block] - heads[block]), u)
-            leaf = block * self.masses.shape[1] + leaf
-            values = self.rows.leaf_log_weights(leaf, self.statistics[:-1])
-            row, _ = _invert(jnp.exp(values - top), u)
-            return self.rows.point(leaf * LEAF + row)
+            block, u = _invert(jnp.exp(tally.blocks - top), u)
+            leaf, u = _invert(jnp.exp(tally.leaves[block] - tally.blocks[block]), u)
+            leaf = block * tally.leaves.shape[1] + leaf
+            row, _ = _invert(jnp.exp(self.live.leaf_log_weights(leaf, statistics) - top), u)
+            return self.live.point(leaf * LEAF + row)
 
         picked = one(u[0])[None] if u.shape[0] == 1 else jax.vmap(one)(u)
         return picked, top > -jnp.inf
 
     def mode(self) -> tuple[Array, Array]:
         """The best leaf, and the best point in it."""
-        peaks = self.peaks.ravel()
+        peaks = self.tally.peaks.ravel()
         top = jnp.max(peaks)
         leaf = jnp.minimum(first(peaks >= top), peaks.size - 1)
-        values = self.rows.leaf_log_weights(leaf, self.statistics[:-1])
+        values = self.live.leaf_log_weights(leaf, self.statistics[:-1])
         row = jnp.minimum(first(values >= jnp.max(values)), LEAF - 1)
-        return self.rows.point(leaf * LEAF + row), top > -jnp.inf
+        return self.live.point(leaf * LEAF + row), top > -jnp.inf
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
         """Log Z(S + T(xi)) - log Z(S)."""
         step = self._observe(model, points, x, xi[None], None)
-        tilted = log_normaliser(self.rows, self.statistics[:-1] + step[:-1])
-        return tilted - logsumexp(self.masses) + step[-1]
+        tilted = log_normaliser(self.live, self.statistics[:-1] + step[:-1])
+        return tilted - self.tally.log_total + step[-1]
+
+    def serves(self, problem: Problem, points: PyTree, x: Decision) -> bool:
+        """Whether these are weights for the problem, judging by some of the points."""
+        trials = sample(self.size)
+        thetas = jax.tree.map(lambda leaf: leaf[trials], points)
+        first = jax.tree.map(lambda leaf: leaf[0], thetas)
+        family = family_of(problem.model(x, first)) if problem.observation is None else None
+        moves = problem.kind(x, first).depends_on_decision
+        if type(family) is not type(self.family) or moves != (self.shift is not None):
+            return False
+        table = self.everything.natural.reshape(-1, self.statistics.shape[0] - 1)
+        return agrees(self.family, problem.model, x, thetas, self.shift, table[trials])
 
     @property
     def live_count(self) -> int:
         """How many points are computed, whole blocks of them."""
-        return int(self.rows.blocks) * self.rows.log_prior.shape[1]
+        return int(self.live.blocks) * self.live.log_prior.shape[1]
 
     @property
     def is_sound(self) -> bool:
         """Whether what was left out since the look is negligible, in all runs of a stack."""
-        return self.live is None or bool(np.all(np.asarray(self.missing) <= TOLERANCE))
+        return bool(np.all(np.asarray(self.missing) <= TOLERANCE))
 
     def unfocused(self) -> Self:
         """All points are computed again. Works on a stack of runs along the last axis, too."""
-        if self.live is None:
-            return self
-        masses, peaks = _sweep(self.everything, self.statistics[:-1])
-        return self._looking_at(None, self.since, masses, peaks, jnp.zeros_like(self.missing))
+        tally = _sweep(self.everything, self.statistics[:-1])
+        since = self.since.at[-1].set(-jnp.inf)
+        return self._looking_at(self.everything, since, tally, jnp.zeros_like(self.missing))
 
     def focused(self) -> Self:
         """Looks at all points, and keeps those within `_GAP` nats of the best.
 
         Works on a stack of runs along the last axis, too: then a point stays that is live in any of
-        them. If too many are, or the bound on the others is not small, all stay.
+        them. If the bound on the others is not small, all stay.
         """
-        block = _LIVE_BLOCK[_device()]
-        shape = (-(-self.size // (4 * block)), block)
         # What is left out is negligible, so the best of all points is among the live ones.
-        peak = jnp.max(self.peaks, axis=(0, 1))
+        peak = jnp.max(self.tally.peaks, axis=(0, 1))
         near, rest = _sort_out(
             self.everything, self.statistics[:-1], peak, jnp.asarray(_GAP), jnp.asarray(_SHARE)
         )
         index = np.flatnonzero(near)
-        if len(index) > shape[0] * block:
-            return self.unfocused()
-        padded = np.resize(index, shape).astype(np.int32)
-        live, masses, peaks = _take(
+        padded = np.resize(index, self.live.index.shape).astype(np.int32)
+        live, tally = _take(
             self.everything, jnp.asarray(padded), jnp.asarray(len(index)), self.statistics[:-1]
         )
         since = jnp.concatenate([_SHARE * self.statistics[:-1], rest[None]])
-        missing = _bound(self.family, since, masses)
-        new = self._looking_at(live, since, masses, peaks, missing)
+        missing = _bounds(self.family, since, tally)
+        new = self._looking_at(live, since, tally, missing)
         return new if new.is_sound else self.unfocused()
 
-    def _looking_at(self, live: Rows | None, *moving: Array) -> Self:
-        return eqx.tree_at(
-            lambda self: (self.live, *_moving(self)),
-            self,
-            (live, self.statistics, *moving),
-            is_leaf=lambda node: node is None,
-        )
+    def _looking_at(self, live: Rows, *moving: PyTree) -> Self:
+        new = (live, self.statistics, *moving)
+        return eqx.tree_at(lambda self: (self.live, *_moving(self)), self, new)
 
 
-def _moving(weights: SufficientWeights) -> tuple[Array, ...]:
+def _moving(weights: SufficientWeights) -> tuple[PyTree, ...]:
     """What data change."""
-    return weights.statistics, weights.since, weights.masses, weights.peaks, weights.missing
+    return weights.statistics, weights.since, weights.tally, weights.missing
+
+
+def _bound(family: ExponentialFamily, since: Float[Array, " k"], tally: Tally) -> Array:
+    """What the points that are left out weigh at most, relative to the others."""
+    bound = jnp.exp(family.supremum(since[:-1]) + since[-1] - tally.log_total)
+    return jnp.where(since[-1] > -jnp.inf, bound, 0.0)  # zero if none is left out
 
 
 def _device() -> str:
@@ -234,17 +240,17 @@ def _sort_out(
 
 
 @compiled
-def _take(rows: Rows, index: Array, count: Array, statistics: Array) -> tuple[Rows, Array, Array]:
+def _take(rows: Rows, index: Array, count: Array, statistics: Array) -> tuple[Rows, Tally]:
     live = take(rows, index, count)
-    return live, *sweep_runs(live, statistics)
+    return live, sweep_runs(live, statistics)
 
 
 @compiled
-def _bound(family: ExponentialFamily, since: Array, masses: Array) -> Array:
-    def one(since: Array, masses: Array) -> Array:
-        return jnp.exp(family.supremum(since[:-1]) + since[-1] - logsumexp(masses))
+def _bounds(family: ExponentialFamily, since: Array, tally: Tally) -> Array:
+    def one(since: Array, tally: Tally) -> Array:
+        return _bound(family, since, tally)
 
-    return one(since, masses) if since.ndim == 1 else jax.vmap(one, in_axes=-1)(since, masses)
+    return one(since, tally) if since.ndim == 1 else jax.vmap(one, in_axes=-1)(since, tally)
 
 
 def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) -> Weights:
@@ -267,7 +273,7 @@ def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) 
         problem.check_models(x, points)
         return plain
     block = _BLOCK[_device()]
-    pad = -n % block
+    pad = -n % LOOK
     blocks = jax.tree.map(lambda leaf: _in_blocks(leaf, pad, block), points)
     natural, wrong = _tabulate(family, problem.model, x, blocks)
     if bool(jnp.any(wrong)):
@@ -275,22 +281,31 @@ def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) 
         problem.check_models(x, jax.tree.map(lambda leaf: leaf[worst : worst + 1], points))
         return plain  # proper, but not what its class promises
     prior = np.pad(np.asarray(log_prior), (0, pad), constant_values=-np.inf).reshape(-1, block)
-    leaves = prior.reshape(len(prior), -1, LEAF)
-    with np.errstate(divide="ignore"):
-        masses = np.log(np.exp(leaves).sum(axis=-1))
+    index = np.arange(prior.size, dtype=np.int32).reshape(prior.shape)
+    everything = Rows(
+        natural, jnp.asarray(prior), jnp.asarray(index), jnp.asarray(len(prior), jnp.int32)
+    )
     nothing = jnp.zeros(natural.shape[-1] + 1)
     return SufficientWeights(
         family=family,
         shift=shift,
-        everything=Rows(natural, jnp.asarray(prior), None, jnp.asarray(len(prior), jnp.int32)),
-        live=None,
+        everything=everything,
+        live=everything,
         size=n,
         statistics=nothing,
-        since=nothing,
-        masses=jnp.asarray(masses),
-        peaks=jnp.asarray(leaves.max(axis=-1)),
+        since=nothing.at[-1].set(-jnp.inf),
+        tally=_prior_tally(prior),
         missing=jnp.zeros(()),
     )
+
+
+def _prior_tally(log_prior: Float[np.ndarray, "blocks rows"]) -> Tally:
+    """Before any data. In NumPy, which has nothing to compile for it."""
+    leaves = log_prior.reshape(len(log_prior), -1, LEAF)
+    sums = np.exp(leaves).sum(axis=-1)
+    with np.errstate(divide="ignore"):
+        logs = np.log(sums.sum(axis=-1)), np.log(sums), leaves.max(axis=-1)
+    return Tally(*(jnp.asarray(array) for array in logs))
 
 
 def _in_blocks(leaf: Array, pad: int, block: int) -> Array:
@@ -312,17 +327,19 @@ def _tabulate(
         natural = family.natural(law)
         exact = log_density(law, y)
         linear = natural @ family.statistics(y) + family.log_base(y)
-        agrees = jnp.abs(linear - exact) <= 1e-9 * (1.0 + jnp.abs(exact))
-        return natural, ~(agrees & has_proper_parameters(law))
+        equal = jnp.abs(linear - exact) <= 1e-9 * (1.0 + jnp.abs(exact))
+        return natural, ~(equal & has_proper_parameters(law))
 
     natural, wrong = lax.map(jax.vmap(one), blocks)
     return natural, wrong.reshape(-1)
 
 
+def sample(n: int) -> np.ndarray:
+    """Some of n numbers, at random: a regular choice from a product grid would miss levels."""
+    return np.random.default_rng(0).choice(n, min(n, _TRIALS), replace=False)
+
+
 def some(points: PyTree) -> PyTree:
-    """Some of many points, at random: a regular choice from a product grid would miss levels."""
+    """Some of many points; of few, all."""
     n = jax.tree.leaves(points)[0].shape[0]
-    if n <= LARGE:
-        return points
-    chosen = np.random.default_rng(0).choice(n, _TRIALS, replace=False)
-    return jax.tree.map(lambda leaf: leaf[chosen], points)
+    return points if n <= LARGE else jax.tree.map(lambda leaf: leaf[sample(n)], points)
