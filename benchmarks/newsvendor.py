@@ -6,7 +6,7 @@ stage of a run is than a dense stage in plain NumPy (`plain_newsvendor.py`): as 
 definition says, and as one matrix product. "Points" are grid points times stages times runs, all of
 the posterior that is followed, whether they had to be computed or not.
 
-    python benchmarks/newsvendor.py [--runs 100] [--horizon 1000] [--rounds 3] [--exact 100] [--json]
+    python benchmarks/newsvendor.py [--runs 100] [--horizon 1000] [--rounds 3] [--exact N] [--json]
 
 `--exact N` follows one run for N stages and prints the largest total-variation distance between
 the posterior in use and the dense one.

@@ -30,20 +30,19 @@ def log_density(distribution: Distribution, value: Array) -> Float[Array, "..."]
     The formula is evaluated at a feasible stand-in outside the support, which keeps NaN out of
     the gradient of the branch not taken.
     """
+    safe, inside = settle(distribution, value)
+    # Added, not selected: where the support is the same for all theta, it is one number a value.
+    return distribution.log_prob(safe) + jnp.where(inside, 0.0, -jnp.inf)
+
+
+def settle(distribution: Distribution, value: Array) -> tuple[Array, Bool[Array, "..."]]:
+    """Values inside the support, feasible stand-ins for the others, and which are which."""
     support = distribution.support
-    valid = support(value)
+    inside = support(value)
     event = (1,) * support.event_dim
     stand_in = lax.stop_gradient(support.feasible_like(value))
-    safe = jnp.where(jnp.reshape(valid, valid.shape + event), value, stand_in)
-    # Added, not selected: where the support is the same for all theta, it is one number a value.
-    return distribution.log_prob(safe) + jnp.where(inside(distribution, value), 0.0, -jnp.inf)
-
-
-def inside(distribution: Distribution, value: Array) -> Bool[Array, "..."]:
-    """Whether each value lies in the support."""
-    support = distribution.support
-    valid = support(value)
+    safe = jnp.where(jnp.reshape(inside, inside.shape + event), value, stand_in)
     missing = len(distribution.event_shape) - support.event_dim
     if missing > 0:  # the support constrains each coordinate, the event is all of them
-        valid = jnp.all(valid, axis=tuple(range(-missing, 0)))
-    return valid
+        inside = jnp.all(inside, axis=tuple(range(-missing, 0)))
+    return safe, inside

@@ -43,7 +43,7 @@ from postgrad.beliefs.rows import (
 )
 from postgrad.beliefs.shift import Shift, agrees, find_shift
 from postgrad.beliefs.weights import LogWeights, Weights, cumulate, first
-from postgrad.density import inside, log_density
+from postgrad.density import log_density, settle
 from postgrad.exponential import ExponentialFamily, family_of
 from postgrad.problem import Decision, Model, Problem, has_proper_parameters
 from postgrad.remember import compiled
@@ -96,7 +96,8 @@ class SufficientWeights(Weights):
         self, likelihood: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
     ) -> Self:
         """Adds the batch's statistics, and weighs the live points anew."""
-        step = self._observe(likelihood, points, x, batch, weight)
+        step, inside = self._observe(likelihood, points, x, batch, weight)
+        step = jnp.where(inside, step, jnp.nan)  # no point explains the data
         statistics, since = self.statistics + step, self.since + step.at[-1].set(0.0)
         tally = sweep(self.live, statistics[:-1], self.tally)
         missing = jnp.maximum(self.missing, _bound(self.family, since, tally))
@@ -104,20 +105,21 @@ class SufficientWeights(Weights):
 
     def _observe(
         self, model: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
-    ) -> Float[Array, " k"]:
-        """The batch's statistics as if seen at x_0; not a number if outside the support."""
+    ) -> tuple[Float[Array, " k"], Bool[Array, ""]]:
+        """The batch's statistics as if seen at x_0, and whether it lies inside the support."""
         # All members of a family have one support, so any point will do.
         law = model(x, jax.tree.map(lambda leaf: leaf[0], points))
-        each = jax.vmap(self.family.statistics)(batch)
-        base = jax.vmap(self.family.log_base)(batch)
-        each = jnp.where(inside(law, batch)[:, None], each, jnp.nan)
+        safe, inside = settle(law, batch)
+        each, base = jax.vmap(self.family.statistics)(safe), jax.vmap(self.family.log_base)(safe)
         if weight is not None:
-            each = jnp.where(weight[:, None] > 0, weight[:, None] * each, 0.0)
-            base = jnp.where(weight > 0, weight * base, 0.0)
+            each, base = weight[:, None] * each, weight * base
+            inside |= weight == 0
         total, shared = jnp.sum(each, axis=0), jnp.sum(base)
         if self.shift is None:
-            return jnp.append(total, shared)
-        return self.shift.undo(self.family, model, x, total).at[-1].add(shared)
+            step = jnp.append(total, shared)
+        else:
+            step = self.shift.undo(self.family, model, x, total).at[-1].add(shared)
+        return step, jnp.all(inside)
 
     def pick(self, u: Array) -> tuple[Array, Array]:
         """Block, leaf and point, each by inversion of what is left of u."""
@@ -145,9 +147,9 @@ class SufficientWeights(Weights):
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
         """Log Z(S + T(xi)) - log Z(S)."""
-        step = self._observe(model, points, x, xi[None], None)
+        step, inside = self._observe(model, points, x, xi[None], None)
         tilted = log_normaliser(self.live, self.statistics[:-1] + step[:-1])
-        return tilted - self.tally.log_total + step[-1]
+        return tilted - self.tally.log_total + step[-1] + jnp.where(inside, 0.0, -jnp.inf)
 
     def serves(self, problem: Problem, points: PyTree, x: Decision) -> bool:
         """Whether these are weights for the problem, judging by some of the points."""
