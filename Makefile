@@ -11,7 +11,7 @@ demo: $(READY)  ## Reproduce the paper: tables, figures, claims, and results/rep
 	$(BIN)/postgrad reproduce --out results
 
 test: check  ## Everything: style, types, import layers, tests.
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -21,6 +21,7 @@ check: $(READY)
 
 bench: $(READY)  ## Timings against plain NumPy, as ratios within one run.
 	$(BIN)/python benchmarks/quadratics.py
+	$(BIN)/python benchmarks/newsvendor.py
 
 # Re-made only when the project's dependencies change.
 $(READY): pyproject.toml constraints.txt

@@ -131,7 +131,7 @@ def test_noise_is_the_standard_error():
         optax.adam(0.05),
         optax.sgd(0.05, momentum=0.5),
     ],
-    ids=str,
+    ids=["a/t", "a/(t+b)", "a/sqrt(t)", "a/sqrt(T)", "number", "schedule", "adam", "momentum"],
 )
 def test_every_kind_of_step_descends(steps):
     algorithm = pg.BayesianSGD(ONE.problem, steps=steps, samples=16)

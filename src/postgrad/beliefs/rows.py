@@ -5,6 +5,7 @@ in the program, not a shape, so that one program serves many points and few.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.special import logsumexp
@@ -86,6 +87,7 @@ def blank(rows: Rows) -> Tally:
     return Tally(jnp.full(count, -jnp.inf), nothing, nothing)
 
 
+@jax.jit  # for calls outside of a program: a loop is compiled anew for each function it is given
 def sweep(rows: Rows, statistics: Float[Array, " m"], tally: Tally) -> Tally:
     """The tally of the blocks in use; the others stay as they were."""
     put = lax.dynamic_update_index_in_dim
@@ -106,6 +108,7 @@ def sweep(rows: Rows, statistics: Float[Array, " m"], tally: Tally) -> Tally:
     return lax.fori_loop(0, rows.blocks, visit, tally)
 
 
+@jax.jit
 def log_normaliser(rows: Rows, statistics: Float[Array, " m"]) -> Float[Array, ""]:
     """Log Z(S) = log sum_i w_i, whose gradient in S is the mean of phi under the weights."""
     fixed = lax.stop_gradient(statistics)

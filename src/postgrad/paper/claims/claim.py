@@ -6,6 +6,8 @@ from typing import Any
 
 from postgrad.paper.claims.rules import Estimate, Rule, Verdict, together
 
+_MOST_NAMES = 5
+
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
@@ -58,10 +60,14 @@ class Claim:
         names: dict[str, list[str]] = {}
         for statement in self.statements:
             names.setdefault(str(statement.rule), []).append(statement.what)
-        asked = "; ".join(f"{rule}: {', '.join(of)}" for rule, of in names.items())
+        asked = "; ".join(f"{rule}: {_named(of)}" for rule, of in names.items())
         verdicts = dict.fromkeys(statement.rule.verdicts for statement in self.statements)
         several = ". One failure refutes, and all must hold" if len(self.statements) > 1 else ""
         return f"Asked to be {asked}. {'. '.join(verdicts)}{several}."
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _MOST_NAMES else f"each of {len(names)} estimates"
 
 
 def listed(statements: Sequence[Statement], runs: int) -> str:
