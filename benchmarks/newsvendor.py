@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -88,7 +89,7 @@ def distance(name: str, stages: int) -> float:
     instance = experiment.instance(experiment.region.feasible)
     algorithm = pg.BayesianSGD(instance.problem, experiment.gradient)
     state = algorithm.init(pg.Grid(instance.points), instance.x)
-    step = jax.jit(algorithm.step)
+    step = eqx.filter_jit(algorithm.step)
     dense, look, worst = np.zeros((125, 15625)), focus.patience(state), 0.0
     for t in range(1, stages + 1):
         x = state.decision

@@ -6,14 +6,17 @@ from typing import Any
 
 import jax
 
-_PACKAGES = ("postgrad", "jax", "equinox", "numpyro", "numpy", "optax")
+import postgrad
+
+_PACKAGES = ("jax", "equinox", "numpyro", "numpy", "optax")
 
 
 def describe() -> dict[str, Any]:
     """Versions and device, as plain strings."""
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    versions = {"postgrad": postgrad.__version__, "python": platform.python_version()}
+    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
     device = jax.devices()[0]
     return {
-        "versions": {"python": platform.python_version()} | versions,
+        "versions": versions,
         "device": f"{device.platform} ({device.device_kind})",
     }
