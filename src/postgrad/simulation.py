@@ -208,10 +208,19 @@ def _moving(stage: Stage, state: State, key: Array) -> Paths:
 
 def _split(states: State, moving: Paths) -> tuple[State, State]:
     """The leaves that move, stacked over runs along the last axis, and those all runs share."""
-    moves = jax.tree_util.tree_map_with_path(
-        lambda path, _: jax.tree_util.keystr(path) in moving, states
+    leaves, tree = jax.tree.flatten(states)
+    pairs = list(zip(leaves, _moves(tree, moving), strict=True))
+    return (
+        jax.tree.unflatten(tree, [leaf if moves else None for leaf, moves in pairs]),
+        jax.tree.unflatten(tree, [None if moves else leaf for leaf, moves in pairs]),
     )
-    return eqx.partition(states, moves)
+
+
+@functools.lru_cache
+def _moves(tree: jax.tree_util.PyTreeDef, moving: Paths) -> tuple[bool, ...]:
+    numbered = jax.tree.unflatten(tree, range(tree.num_leaves))
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(numbered)]
+    return tuple(jax.tree_util.keystr(path) in moving for path in paths)
 
 
 def _stack(state: State, moving: Paths, lanes: int) -> State:
