@@ -136,30 +136,39 @@ def simulate(
     )
     for out, leaf in zip(jax.tree.leaves(seen), jax.tree.leaves(initial), strict=True):
         out[:, 0] = leaf
+    focuses = focus.can_focus(start)
     telling = threading.Lock()
+
+    def keep(rows: slice, first: int, count: int, shown: PyTree) -> None:
+        for out, leaf in zip(jax.tree.leaves(seen), jax.tree.leaves(shown), strict=True):
+            stored = np.moveaxis(np.asarray(leaf)[:count], -1, 0)
+            out[rows, first : first + count] = stored[: rows.stop - rows.start]
+        with telling:
+            progress((rows.stop - rows.start) * count)
 
     def run_chunk(chunk: int) -> None:
         rows = slice(chunk * lanes, min((chunk + 1) * lanes, runs))
         keys = _keys(root, chunk * lanes, lanes)
         states = _stack(start, moving, lanes)
-        first, look = 1, 1 + focus.patience(states)
+        first = 1
         while first <= horizon:
-            count = min(length, horizon + 1 - first, look - first)
-            new, shown = _advance(stage, record, states, moving, keys, first, count, length)
-            if not focus.is_sound(new):
-                states = focus.unfocused(states)
-                look = first + focus.patience(states)
-                continue
-            for out, leaf in zip(jax.tree.leaves(seen), jax.tree.leaves(shown), strict=True):
-                stored = np.moveaxis(np.asarray(leaf)[:count], -1, 0)
-                out[rows, first : first + count] = stored[: rows.stop - rows.start]
-            with telling:
-                progress((rows.stop - rows.start) * count)
-            first += count
-            states = new
-            if first == look:
-                states = focus.focused(states)
-                look = first + focus.patience(states)
+            stacked, shared = _split(states, moving)
+            parts = (stage, record, shared)
+            program = _compile(parts, stacked, keys, length)
+            numbers = eqx.filter(parts, eqx.is_array)
+            look = first + focus.patience(states)
+            sound = True
+            while sound and first < min(look, horizon + 1):
+                count = min(length, horizon + 1 - first, look - first)
+                new, shown = program(numbers, stacked, keys, first, count)
+                sound = not focuses or focus.is_sound(eqx.combine(new, shared))
+                if sound:
+                    keep(rows, first, count, shown)
+                    stacked = new
+                    first += count
+            states = eqx.combine(stacked, shared)
+            if first <= horizon:
+                states = focus.focused(states) if sound else focus.unfocused(states)
 
     # A compiled call of this size keeps one core busy, and releases Python meanwhile.
     with ThreadPoolExecutor(os.cpu_count() if on_cpu else 1) as pool:
@@ -238,35 +247,6 @@ def _keys(root: Array, first: int, lanes: int) -> Array:
     return jax.vmap(random.fold_in, (None, 0))(root, first + jnp.arange(lanes))
 
 
-def _advance(
-    stage: Stage,
-    record: Callable[[State], PyTree],
-    states: State,
-    moving: Paths,
-    keys: Array,
-    first: int,
-    count: int,
-    length: int,
-) -> tuple[State, PyTree]:
-    """Stages first, ..., first + count - 1 of each run, and what was seen after each.
-
-    Args:
-        stage: One stage of one run.
-        record: What to keep.
-        states: The runs' states, the moving leaves stacked along the last axis.
-        moving: Which these are.
-        keys: The runs' keys.
-        first: The number of the first stage.
-        count: How many stages.
-        length: The most that one compiled call can do.
-    """
-    stacked, shared = _split(states, moving)
-    parts = (stage, record, shared)
-    program = _compile(parts, stacked, keys, length)
-    stacked, shown = program(eqx.filter(parts, eqx.is_array), stacked, keys, first, count)
-    return eqx.combine(stacked, shared), shown
-
-
 @once_per_shape
 def _compile(parts: Any, states: State, keys: Array, length: int) -> Callable[..., Any]:
     """A program of the numbers in `parts`, the states, the keys, the first stage and the count."""
@@ -292,6 +272,18 @@ def _loop(
     count: Array,
     length: int,
 ) -> tuple[State, PyTree]:
+    """Stages first, ..., first + count - 1 of each run, and what was seen after each.
+
+    Args:
+        stage: One stage of one run.
+        record: What to keep.
+        shared: The leaves of the state that are the same in all runs, always.
+        states: The other leaves, stacked over runs along the last axis.
+        keys: The runs' keys.
+        first: The number of the first stage.
+        count: How many stages.
+        length: The most that one call can do.
+    """
     one_key, one_state = keys[0], jax.tree.map(lambda leaf: leaf[..., 0], states)
     moves = jax.tree.map(lambda leaf: leaf is None, shared, is_leaf=lambda leaf: leaf is None)
 
