@@ -229,9 +229,12 @@ def test_agent_does_not_depend_on_the_focus(monkeypatch):
     np.testing.assert_allclose(decisions, run()[0], rtol=1e-9)
 
 
-def test_agent_refuses_what_lies_outside_the_support():
+@pytest.mark.parametrize("focused", [False, True])
+def test_agent_refuses_what_lies_outside_the_support(focused):
     agent = pg.Agent(problem(stretched), pg.Grid(RATES), 1.0)
-    agent.observe([2.0, 3.0])
+    for _ in range(20 if focused else 1):
+        agent.observe([2.0, 3.0])
+    assert is_focused(agent.belief) == focused
     before = agent.state
     with pytest.raises(errors.SupportError, match="row 1"):
         agent.observe([2.0, -3.0])

@@ -128,14 +128,15 @@ class Agent:
         leaves, info, decision, verdict = self._stage(
             self._numbers, self._leaves, padded, weight, in_force
         )
-        if self._focuses and not focus.is_sound(jax.tree.unflatten(self._tree, leaves)):
-            self._adopt(focus.unfocused(self.state))  # the same state, all of it computed
-            leaves, info, decision, verdict = self._stage(
-                self._numbers, self._leaves, padded, weight, in_force
-            )
         possible, proper, ascending, finite = np.asarray(verdict)
         if not (possible and proper):
             self._refuse(rows, self.state.decision if in_force is None else in_force)
+        if self._focuses and not focus.is_sound(jax.tree.unflatten(self._tree, leaves)):
+            whole = jax.tree.leaves(focus.unfocused(self.state))  # the same, all of it computed
+            leaves, info, decision, verdict = self._stage(
+                self._numbers, whole, padded, weight, in_force
+            )
+            _, _, ascending, finite = np.asarray(verdict)
         if ascending:
             raise StepSizeError(f"the step size at stage {self.stage + 1} must be positive")
         if not finite:
