@@ -1,14 +1,12 @@
 """The paper's newsvendor at full size: the right posterior, the right decisions."""
 
-import importlib.util
-from pathlib import Path
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
+from plain import plain
 from scipy.stats import norm
 
 import postgrad as pg
@@ -44,14 +42,6 @@ REFERENCE = {
 }  # fmt: skip
 
 
-def plain_newsvendor():
-    path = Path(__file__).parents[1] / "benchmarks" / "plain_newsvendor.py"
-    spec = importlib.util.spec_from_file_location("plain_newsvendor", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def world():
     kept = {}
@@ -73,7 +63,7 @@ def update(belief, model, x, batch):
 @pytest.mark.parametrize("name", NAMES)
 def test_posterior_is_the_dense_one_at_every_stage(name, world):
     """All 1,953,125 points, dense, from the definition of the density; total variation <= 1e-9."""
-    instance, reference = world(name), plain_newsvendor()
+    instance, reference = world(name), plain("plain_newsvendor")
     model = instance.problem.model
     grid = pg.Grid(instance.points).bind(instance.problem, instance.x)
     log_weights = np.zeros((125, 15625))

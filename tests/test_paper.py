@@ -1,13 +1,12 @@
 """The paper's experiments: the right numbers, the bound on what is left to learn, the summary."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from plain import plain
 
 import postgrad as pg
 from postgrad.errors import SettingError
@@ -32,14 +31,6 @@ QUADRATICS = [name for name in EXPERIMENTS if name.startswith("quadratic")]
 PAIRS = [(name, key) for name in QUADRATICS for key in ("bayesian-sgd", "mle", "known")]
 
 
-def plain_numpy():
-    path = Path(__file__).parents[1] / "benchmarks" / "plain_numpy.py"
-    spec = importlib.util.spec_from_file_location("plain_numpy", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def errors_of():
     """Errors over the runs and stages, simulated once per experiment and algorithm."""
@@ -60,7 +51,7 @@ def errors_of():
 @pytest.mark.parametrize(("name", "key"), PAIRS)
 def test_mean_errors_agree_with_the_plain_implementation(name, key, errors_of):
     """Two implementations that share no code, over the stages, within Monte-Carlo error."""
-    reference = plain_numpy()
+    reference = plain("plain_numpy")
     runs = 3000
     decisions = reference.run(name, key, runs, 100, np.random.default_rng(1))
     theirs = np.linalg.norm(decisions - reference.X_STAR[name], axis=-1)
@@ -151,7 +142,7 @@ def test_posterior_concentrates_faster_with_larger_batches():
     half = 1.96 * record.std(axis=0) / np.sqrt(200)
     np.testing.assert_allclose(summary["D=2"]["mean"], record.mean(axis=0))
     np.testing.assert_allclose(summary["D=2"]["low"], np.clip(record.mean(axis=0) - half, 0, 1))
-    reference = plain_numpy()
+    reference = plain("plain_numpy")
     theirs = reference.posterior(5, 1000, 20, np.random.default_rng(0))[:, 20]
     half = summary["D=5"]["high"][20] - summary["D=5"]["mean"][20]
     noise = np.hypot(half / 1.96, theirs.std() / np.sqrt(1000))

@@ -223,6 +223,35 @@ def test_vmap_last_is_vmap():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), expected, got)
 
 
+def rounds_in_common(x, count):
+    def once(i, carry):
+        total, seen, late = carry
+        seen = jax.lax.dynamic_update_index_in_dim(seen, total, i, 0)
+        return total * x + 1.0, seen, late + seen[0]  # which is the same in all runs at first
+
+    return jax.lax.fori_loop(0, count, once, (x, jnp.zeros(6), jnp.zeros(())))
+
+
+def rounds_of_their_own(x, count):
+    return jax.lax.while_loop(
+        lambda carry: carry[0] < count * x, lambda carry: (carry[0] + 1.0, carry[1] * x), (0.0, x)
+    )
+
+
+@pytest.mark.parametrize("function", [rounds_in_common, rounds_of_their_own])
+@pytest.mark.parametrize("count", [0, 4])
+def test_vmap_last_is_vmap_for_loops(function, count):
+    """Also where the number of rounds is not known when the program is made."""
+    x = random.uniform(random.key(0), (7,), minval=0.5, maxval=2.0)
+
+    def ours(x, count):
+        return vmap_last(lambda one: function(one, count), x[0])(x)
+
+    expected = jax.vmap(function, in_axes=(-1, None), out_axes=-1)(x, count)
+    got = jax.jit(ours)(x, count)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), expected, got)
+
+
 def test_hoist_splits_without_changing_the_result():
     def function(early, late):
         key, t = early

@@ -120,8 +120,10 @@ def test_mixture_and_its_gradient_are_the_dense_ones(model, points, truth):
         grid, dense = update(grid, model, x, batch), update(dense, model, x, batch)
     for belief in (grid, focus.focused(grid)):
         for x, batch in data(model, truth, 3):
-            ours = jax.value_and_grad(lambda x: belief.log_mixture(model, x, batch[0]))(x)  # noqa: B023
-            exact = jax.value_and_grad(lambda x: dense.log_mixture(model, x, batch[0]))(x)  # noqa: B023
+            ours, exact = (
+                jax.value_and_grad(lambda x, b, xi: b.log_mixture(model, x, xi))(x, b, batch[0])
+                for b in (belief, dense)
+            )
             np.testing.assert_allclose(ours, exact, rtol=1e-8, atol=1e-9)
 
 

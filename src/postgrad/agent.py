@@ -52,20 +52,14 @@ class Agent:
         self._event_shape = problem.event_shape(state.x, theta)
         self._ids: set[str] = set()
         self._numbers = jax.tree.leaves(eqx.filter(self._algorithm, eqx.is_array))
-        self._adopt(state)
+        # Between batches the state is a list of arrays: taking trees apart and putting them
+        # together again would cost more than the stage itself.
+        self._leaves, self._tree = jax.tree.flatten(state)
+        self._stage = _program(self._algorithm, state)
+        self._focuses, self._look = focus.can_focus(state), focus.patience(state)
         self._decision = np.asarray(state.decision)
         self._info: list[Array] | None = None
         self._count = 0
-
-    def _adopt(self, state: State) -> None:
-        """Goes on from a state, which may have other shapes than the last."""
-        # Between batches the state is a list of arrays: taking trees apart and putting them
-        # together again would cost more than the stage itself.
-        self._leaves: list[Array] = jax.tree.leaves(state)
-        self._tree: jax.tree_util.PyTreeDef = jax.tree.structure(state)
-        self._stage: Callable[..., Any] = _program(self._algorithm, state)
-        self._focuses: bool = focus.can_focus(state)
-        self._look: int = self.stage + focus.patience(state)
 
     @property
     def decision(self) -> np.ndarray:
@@ -149,7 +143,8 @@ class Agent:
         if id is not None:
             self._ids.add(id)
         if self._focuses and self.stage >= self._look:
-            self._adopt(focus.focused(self.state))
+            state = focus.focused(self.state)
+            self._leaves, self._look = jax.tree.leaves(state), self.stage + focus.patience(state)
         return self.decision
 
     def _rows(self, batch: Any) -> Float[np.ndarray, "D ..."]:

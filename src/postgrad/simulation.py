@@ -149,26 +149,25 @@ def simulate(
     def run_chunk(chunk: int) -> None:
         rows = slice(chunk * lanes, min((chunk + 1) * lanes, runs))
         keys = _keys(root, chunk * lanes, lanes)
-        states = _stack(start, moving, lanes)
+        one, shared = eqx.partition(start, moving)
+        states = _stack(one, lanes)
+        program = _compile((stage, record, shared), states, keys, length)
         first = 1
         while first <= horizon:
-            stacked, shared = _split(states, moving)
-            parts = (stage, record, shared)
-            program = _compile(parts, stacked, keys, length)
-            numbers = eqx.filter(parts, eqx.is_array)
-            look = first + focus.patience(states)
+            numbers = eqx.filter((stage, record, shared), eqx.is_array)
+            look = first + focus.patience(shared)
             sound = True
             while sound and first < min(look, horizon + 1):
                 count = min(length, horizon + 1 - first, look - first)
-                new, shown = program(numbers, stacked, keys, first, count)
-                sound = not focuses or focus.is_sound(eqx.combine(new, shared))
+                new, shown = program(numbers, states, keys, first, count)
+                sound = not focuses or focus.is_sound(new)
                 if sound:
                     keep(rows, first, count, shown)
-                    stacked = new
+                    states = new
                     first += count
-            states = eqx.combine(stacked, shared)
-            if first <= horizon:
-                states = focus.focused(states) if sound else focus.unfocused(states)
+            if first <= horizon:  # a new list of live points; nothing else changes
+                look_again = focus.focused if sound else focus.unfocused
+                states, shared = eqx.partition(look_again(eqx.combine(states, shared)), moving)
 
     # A compiled call of this size keeps one core busy, and releases Python meanwhile.
     with ThreadPoolExecutor(os.cpu_count() if on_cpu else 1) as pool:
@@ -196,49 +195,19 @@ def _stage(
 
 
 Stage = Callable[[PyTree, State], State]
-Paths = frozenset[str]
 
 
 @once_per_shape
-def _moving(stage: Stage, state: State, key: Array) -> Paths:
-    """Which leaves of the state a stage changes: a grid's points, for one, stay as they are.
-
-    By their paths: a belief may grow leaves later on (`focus`), but none that move.
-    """
+def _moving(stage: Stage, state: State, key: Array) -> State:
+    """Which leaves of the state a stage changes: a grid's points, for one, stay as they are."""
     traced = jax.make_jaxpr(stage)((key, state.stage), state).jaxpr
     entered = traced.invars[len(traced.invars) - len(traced.outvars) :]
-    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(state)]
-    return frozenset(
-        jax.tree_util.keystr(path)
-        for path, before, after in zip(paths, entered, traced.outvars, strict=True)
-        if before is not after
-    )
-
-
-def _split(states: State, moving: Paths) -> tuple[State, State]:
-    """The leaves that move, stacked over runs along the last axis, and those all runs share."""
-    leaves, tree = jax.tree.flatten(states)
-    pairs = list(zip(leaves, _moves(tree, moving), strict=True))
-    return (
-        jax.tree.unflatten(tree, [leaf if moves else None for leaf, moves in pairs]),
-        jax.tree.unflatten(tree, [None if moves else leaf for leaf, moves in pairs]),
-    )
-
-
-@functools.lru_cache
-def _moves(tree: jax.tree_util.PyTreeDef, moving: Paths) -> tuple[bool, ...]:
-    numbered = jax.tree.unflatten(tree, range(tree.num_leaves))
-    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(numbered)]
-    return tuple(jax.tree_util.keystr(path) in moving for path in paths)
-
-
-def _stack(state: State, moving: Paths, lanes: int) -> State:
-    stacked, shared = _split(state, moving)
-    return eqx.combine(_repeat(stacked, lanes), shared)
+    changed = [before is not after for before, after in zip(entered, traced.outvars, strict=True)]
+    return jax.tree.unflatten(jax.tree.structure(state), changed)
 
 
 @eqx.filter_jit
-def _repeat(state: State, lanes: int) -> State:
+def _stack(state: State, lanes: int) -> State:
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[..., None], (*leaf.shape, lanes)), state)
 
 

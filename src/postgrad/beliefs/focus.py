@@ -1,4 +1,4 @@
-"""Looking at the points that matter: what runs a loop does for the weights in a belief.
+"""Looking at the points that matter: what a loop over stages does for the weights in a belief.
 
 `SufficientWeights` compute few of their points, and say how much the others may weigh. To look at
 all of them is a matter of every now and then, so it is done between calls of compiled programs: if

@@ -50,9 +50,9 @@ def _is_levels(node: Any) -> bool:
 
 
 def _is_vector(leaf: Any) -> bool:
-    return np.ndim(leaf[0] if isinstance(leaf, list) and leaf else leaf) > (
-        0 if isinstance(leaf, list) else 1
-    )
+    """Whether it is a list of lists of levels, rather than one of levels."""
+    first = next(iter(leaf), 0.0) if np.iterable(leaf) else leaf
+    return np.ndim(first) > 0
 
 
 def _entries(leaf: Any) -> Any:

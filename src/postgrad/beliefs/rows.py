@@ -52,13 +52,12 @@ class Rows(eqx.Module):
         return self.index.reshape(-1)[row]
 
 
-def _product(natural: Float[Array, "rows m"], statistics: Float[Array, " m *runs"]) -> Array:
+def _product(natural: Float[Array, "rows m"], statistics: Float[Array, " m"]) -> Array:
     """phi_i . S of each row; if there are few statistics, such that it fuses with what follows."""
     m = natural.shape[1]
     if m > _FEW:
         return natural @ statistics
-    columns = natural.reshape(*natural.shape, *(1,) * (statistics.ndim - 1))
-    return sum((columns[:, k] * statistics[k] for k in range(m)), jnp.zeros(()))
+    return sum((natural[:, k] * statistics[k] for k in range(m)), jnp.zeros(()))
 
 
 class Tally(eqx.Module):

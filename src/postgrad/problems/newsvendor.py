@@ -94,11 +94,15 @@ def _cost() -> Newsvendor:
 
 def independent(feasible: FeasibleSet = LITERAL_BOX) -> Instance:
     """Demand is normal, whatever is ordered: x*_i is the quantile (p - c) / (p - s)."""
-    model = lambda x, theta: _demand(theta["mean"], theta)  # noqa: E731
-    return _instance(Problem(_cost(), model, feasible), [10.746042, 15.0, 19.239959])
+    problem = Problem(_cost(), lambda x, theta: _demand(theta["mean"], theta), feasible)
+    return _instance(problem, [10.746042, 15.0, 19.239959])
 
 
 def dependent(feasible: FeasibleSet = BOX) -> Instance:
     """Mean demand is theta_mu + alpha x^beta with alpha = 1, beta = 1/2."""
-    model = lambda x, theta: _demand(theta["mean"] + _ALPHA * x**_BETA, theta)  # noqa: E731
-    return _instance(Problem(_cost(), model, feasible), [15.142456, 19.844497, 24.537968])
+    problem = Problem(
+        cost=_cost(),
+        model=lambda x, theta: _demand(theta["mean"] + _ALPHA * x**_BETA, theta),
+        feasible=feasible,
+    )
+    return _instance(problem, [15.142456, 19.844497, 24.537968])
