@@ -25,11 +25,17 @@ if TYPE_CHECKING:
     from postgrad.algorithm import Info as Info
     from postgrad.algorithm import State as State
     from postgrad.beliefs import Belief as Belief
+    from postgrad.beliefs import Beta as Beta
+    from postgrad.beliefs import Dirichlet as Dirichlet
     from postgrad.beliefs import FreeMaximumLikelihood as FreeMaximumLikelihood
+    from postgrad.beliefs import Gamma as Gamma
     from postgrad.beliefs import Grid as Grid
+    from postgrad.beliefs import InverseGamma as InverseGamma
     from postgrad.beliefs import Known as Known
     from postgrad.beliefs import MaximumLikelihood as MaximumLikelihood
-    from postgrad.beliefs import families as families
+    from postgrad.beliefs import Normal as Normal
+    from postgrad.beliefs import NormalInverseGamma as NormalInverseGamma
+    from postgrad.beliefs import NormalInverseWishart as NormalInverseWishart
     from postgrad.beliefs import product as product
     from postgrad.feasible import Ball as Ball
     from postgrad.feasible import Box as Box
@@ -63,11 +69,17 @@ _ROOMS = {
     "algorithm": ("BayesianSGD", "Info", "State"),
     "beliefs": (
         "Belief",
+        "Beta",
+        "Dirichlet",
         "FreeMaximumLikelihood",
+        "Gamma",
         "Grid",
+        "InverseGamma",
         "Known",
         "MaximumLikelihood",
-        "families",
+        "Normal",
+        "NormalInverseGamma",
+        "NormalInverseWishart",
         "product",
     ),
     "feasible": ("Ball", "Box", "Budget", "FeasibleSet", "Polyhedron", "Reals", "Simplex"),

@@ -183,11 +183,13 @@ class BayesianSGD(eqx.Module):
             x: The decision in force when the batch arose; the last one issued, if not given.
         """
         problem, t = self.problem, state.stage
-        key_theta, key_output, keys = _stage_keys(self.key, t, (self.iterations, self.samples))
+        key_belief, key_theta, key_output, keys = _stage_keys(
+            self.key, t, (self.iterations, self.samples)
+        )
         x_t = state.decision if x is None else x
 
         # Learn: pi_t from pi_{t-1} and the batch, which arose under x_t.
-        belief = state.belief.update(problem.likelihood, x_t, batch, weight)
+        belief = state.belief.update(problem.likelihood, x_t, batch, weight, key_belief)
 
         # Descend: K projected steps, theta from the posterior, xi from the model at theta.
         def descend(carry: PyTree, draws: PyTree) -> PyTree:
@@ -213,11 +215,12 @@ class BayesianSGD(eqx.Module):
         return State(t + 1, belief, x_next, optimizer, output), info
 
 
-def _stage_keys(key: Array, t: Array, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """One key for theta, one for the output, one for each xi: all from (key, t)."""
+def _stage_keys(key: Array, t: Array, shape: tuple[int, int]) -> tuple[Array, Array, Array, Array]:
+    """One key for the belief, for theta, for the output and for each xi: all from (key, t)."""
     key = random.fold_in(key, t)
     each = jax.vmap(lambda i: random.fold_in(key, i))(2 + jnp.arange(math.prod(shape)))
-    return random.fold_in(key, 0), random.fold_in(key, 1), each.reshape(shape)
+    belief = random.fold_in(key, jnp.uint32(2**32 - 1))
+    return belief, random.fold_in(key, 0), random.fold_in(key, 1), each.reshape(shape)
 
 
 def _map(function: Callable[..., Any], *xs: PyTree) -> Array:

@@ -32,7 +32,14 @@ def log_density(distribution: Distribution, value: Array) -> Float[Array, "..."]
     """
     safe, inside = settle(distribution, value)
     # Added, not selected: where the support is the same for all theta, it is one number a value.
-    return distribution.log_prob(safe) + jnp.where(inside, 0.0, -jnp.inf)
+    return log_formula(distribution, safe) + jnp.where(inside, 0.0, -jnp.inf)
+
+
+def log_formula(distribution: Distribution, value: Array) -> Float[Array, "..."]:
+    """Log f(value) inside the support; outside it, whatever the formula says."""
+    if type(distribution).__name__.startswith("Categorical"):  # looks up, so asks for an index
+        value = jnp.asarray(value, int)
+    return distribution.log_prob(value)
 
 
 def settle(distribution: Distribution, value: Array) -> tuple[Array, Bool[Array, "..."]]:

@@ -16,6 +16,9 @@ from postgrad.errors import CostError, FeasibleSetError, ModelError
 from postgrad.feasible import FeasibleSet, Reals
 from postgrad.remember import once_per_shape
 
+# How many decisions an assumption about the model is tried on.
+_DECISIONS = 16
+
 Decision = Float[Array, "..."]
 Cost = Callable[[Decision, Array], Float[Array, ""]]
 Model = Callable[[Decision, PyTree], Any]
@@ -59,6 +62,13 @@ class Problem(eqx.Module):
         """The shape of one observation."""
         return kind_of(self.likelihood, x, theta).event_shape
 
+    def decisions(self, x: Decision) -> Float[Array, "k ..."]:
+        """Feasible decisions near x and far from it, to try an assumption on."""
+        noise = random.normal(random.key(0), (_DECISIONS, *x.shape))
+        scales = np.geomspace(0.01, 1.0, _DECISIONS).reshape(-1, *(1,) * x.ndim)
+        far = (1.0 + jnp.max(jnp.abs(x))) * scales * noise
+        return jax.vmap(self.feasible.project)(x + far)
+
     def check_models(self, x: Decision, thetas: PyTree) -> None:
         """Try the model, and the observation model, at x and each theta; see `check`."""
         first = jax.tree.map(lambda leaf: leaf[0], thetas)
@@ -98,6 +108,7 @@ class Kind(NamedTuple):
 
     Attributes:
         name: The class of what it returns.
+        coordinate: The class of each coordinate, if they are independent; else the same.
         is_distribution: Whether that has numpyro's protocol.
         batch_shape: The shape of the stack of distributions; () for one.
         event_shape: The shape of one observation.
@@ -107,6 +118,7 @@ class Kind(NamedTuple):
     """
 
     name: str
+    coordinate: str
     is_distribution: bool
     batch_shape: tuple[int, ...]
     event_shape: tuple[int, ...]
@@ -134,6 +146,7 @@ def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
     distribution = returned[0]
     return Kind(
         name=type(distribution).__name__,
+        coordinate=type(coordinates(distribution)).__name__,
         is_distribution=hasattr(distribution, "sample") and hasattr(distribution, "log_prob"),
         batch_shape=getattr(distribution, "batch_shape", ()),
         event_shape=getattr(distribution, "event_shape", ()),
@@ -141,6 +154,12 @@ def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
         depends_on_decision=depends,
         support_depends_on_decision=_uses_first(inside, x, theta),
     )
+
+
+def coordinates(distribution: Any) -> Any:
+    """The distribution of each coordinate, if they are independent; else the whole."""
+    parts = type(distribution).__name__ == "Independent"
+    return distribution.base_dist if parts else distribution
 
 
 def _uses_first(function: Callable[..., Any], *arguments: Any) -> bool:

@@ -29,6 +29,7 @@ class Belief(eqx.Module):
         x: Decision,
         batch: Float[Array, "D ..."],
         weight: Float[Array, " D"] | None = None,
+        key: Array | None = None,
     ) -> Self:
         """pi_t from pi_{t-1} and a batch that arose under the decision x.
 
@@ -38,7 +39,13 @@ class Belief(eqx.Module):
             batch: D observations along the leading axis.
             weight: How much each observation counts; None counts all once. Zero weights are
                 how batches of varying size share one compiled program.
+            key: Randomness, for beliefs that need it: a new one for each batch.
         """
+
+    @property
+    @abc.abstractmethod
+    def effective_size(self) -> Float[Array, ""]:
+        """As many observations as the posterior counts; see `Memory`."""
 
     @abc.abstractmethod
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:

@@ -3,82 +3,63 @@
 from typing import Self
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
-from postgrad.beliefs.families import Family
+from postgrad.beliefs.conjugate import Conjugate
 from postgrad.beliefs.point_mass import PointMass
-from postgrad.errors import ModelError
-from postgrad.problem import Decision, Model, Problem, kind_of
+from postgrad.errors import PriorError
+from postgrad.problem import Decision, Model, Problem
 
 
 class FreeMaximumLikelihood(PointMass):
     """A point mass at the maximum-likelihood estimate over all of a family's parameters.
 
-    The state is two sums (`families.Family`), so a million batches cost what one does. There is no
-    estimate before the first observation: theta is then NaN.
+    It is what a conjugate belief makes of the data, without its prior. There is no estimate before
+    the first observation: theta is then NaN.
+
+    Attributes:
+        belief: The family, and the sums of its statistics.
     """
 
-    family: Family
-    statistics: Float[Array, "..."]
-    exposure: Float[Array, ""]
+    belief: Conjugate
 
-    def __init__(self, family: Family):
-        self.family = family
-        theta = jax.tree.leaves(family.examples())
-        self.statistics = jnp.zeros((len(theta),) if len(theta) > 1 else ())
-        self.exposure = jnp.zeros(())
+    def __init__(self, belief: Conjugate):
+        """The estimate for the models of a conjugate belief, whose prior is not used.
+
+        Raises:
+            PriorError: If it is none.
+        """
+        if not isinstance(belief, Conjugate):
+            raise PriorError(f"belief must be conjugate, such as Normal(0.0, 1.0), got {belief!r}")
+        self.belief = belief
 
     @property
     def theta(self) -> PyTree:
         """theta_hat_t."""
-        return self.family.estimate(self.statistics, self.exposure)
+        return self.belief.estimate()
 
     def update(
-        self, likelihood: Model, x: Decision, batch: Array, weight: Array | None = None
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
     ) -> Self:
         """Adds the batch's statistics."""
-        weight = jnp.ones(batch.shape[0]) if weight is None else weight
-        statistics = jax.vmap(lambda y: self.family.statistics(likelihood, x, y))(batch)
-        exposure = self.family.exposure(likelihood, x)
-        return eqx.tree_at(
-            lambda self: (self.statistics, self.exposure),
-            self,
-            (
-                self.statistics + jnp.tensordot(weight, statistics, axes=1),
-                self.exposure + jnp.sum(weight) * exposure,
-            ),
-        )
+        del key
+        belief = self.belief.update(likelihood, x, batch, weight)
+        return eqx.tree_at(lambda self: self.belief, self, belief)
+
+    @property
+    def effective_size(self) -> Array:
+        """That of the belief."""
+        return self.belief.effective_size
 
     def examples(self) -> PyTree:
-        """A few values of theta."""
-        return self.family.examples()
+        """Those of the belief."""
+        return self.belief.examples()
 
     def bind(self, problem: Problem, x: Decision) -> Self:
-        """The model must be the family, and read theta the way the family does.
-
-        Raises:
-            ModelError: Naming both, if it is not.
-        """
-        family, likelihood = type(self.family).__name__, problem.likelihood
-        thetas = self.family.examples()
-        count = jax.tree.leaves(thetas)[0].shape[0]
-        kind = kind_of(likelihood, x, jax.tree.map(lambda leaf: leaf[0], thetas))
-        if kind.name != self.family.distribution:
-            raise ModelError(
-                f"{family} describes a {self.family.distribution}, but the model is {kind.name}"
-            )
-        for place in (x, problem.feasible.project(x + 1.0), problem.feasible.project(x - 1.0)):
-            for i in range(count):
-                theta = jax.tree.map(lambda leaf, i=i: leaf[i], thetas)
-                model = likelihood(place, theta)
-                implied = self.family.moments(likelihood, place, theta)
-                found = (model.mean, model.variance)
-                if not np.allclose(implied, found, rtol=1e-9):
-                    raise ModelError(
-                        f"{family} needs a model with {self.family.form}, but at x = {place}, "
-                        f"theta = {theta} mean and variance are {found}, not {implied}"
-                    )
-        return self
+        """As the belief does."""
+        return eqx.tree_at(lambda self: self.belief, self, self.belief.bind(problem, x))

@@ -10,6 +10,7 @@ from jax import random
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import Belief, as_points, as_theta, select
+from postgrad.beliefs.memory import Memory
 from postgrad.beliefs.sufficient import SufficientWeights, some, sufficient
 from postgrad.beliefs.weights import LogWeights, Weights
 from postgrad.checks import as_array, is_concrete
@@ -29,18 +30,21 @@ class Grid(Belief):
     Attributes:
         points: theta_1, ..., theta_n along the leading axis of each leaf of a PyTree.
         weights: pi_t up to a constant.
+        memory: How much of the past counts.
     """
 
     points: PyTree
     weights: Weights
+    memory: Memory
 
-    def __init__(self, points: PyTree, prior: Any = None):
+    def __init__(self, points: PyTree, prior: Any = None, *, forget: Any = None):
         """A grid with a prior.
 
         Args:
             points: theta_1, ..., theta_n along the leading axis; `product` makes those of a
                 product grid.
             prior: pi_0 up to a constant; uniform if not given.
+            forget: What remains of the evidence after one more batch; everything, if not given.
 
         Raises:
             PriorError: If the points are not finite numbers, or the prior no distribution on them.
@@ -57,7 +61,9 @@ class Grid(Belief):
                 raise PriorError(f"prior must not be negative, got {lowest}")
             if not float(weights.max()) > 0:
                 raise PriorError("prior must have positive weight somewhere, got all zeros")
-        self.weights = LogWeights(jnp.log(weights) - jnp.log(weights.max()))
+        self.memory = Memory(forget)
+        log_prior = jnp.log(weights) - jnp.log(weights.max())
+        self.weights = LogWeights(log_prior, None if forget is None else log_prior)
 
     @property
     def log_weights(self) -> Float[Array, " n"]:
@@ -82,11 +88,26 @@ class Grid(Belief):
         return jnp.sum(jnp.where(here, self.probabilities, 0.0))
 
     def update(
-        self, likelihood: Model, x: Decision, batch: Array, weight: Array | None = None
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
     ) -> Self:
         """Bayes' rule."""
-        weights = self.weights.update(likelihood, self.points, x, batch, weight)
-        return eqx.tree_at(lambda grid: grid.weights, self, weights)
+        del key
+        weights = self.weights
+        if isinstance(weights, LogWeights) and weights.prior is not None:
+            weights = weights.faded(self.memory)
+        weights = weights.update(likelihood, self.points, x, batch, weight)
+        memory = self.memory.after(batch, weight)
+        return eqx.tree_at(lambda grid: (grid.weights, grid.memory), self, (weights, memory))
+
+    @property
+    def effective_size(self) -> Array:
+        """That of the memory."""
+        return self.memory.size
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Draws by inversion: the first point whose cumulated probability exceeds u."""
@@ -102,8 +123,13 @@ class Grid(Belief):
         return some(self.points)
 
     def bind(self, problem: Problem, x: Decision) -> Self:
-        """Sufficient statistics instead of log-weights, where the model has them and it pays."""
+        """Sufficient statistics instead of log-weights, where the model has them and it pays.
+
+        Not where the past fades: the proof that few points matter needs evidence that only grows.
+        """
         kept = self.weights
+        if self.memory.forget is not None:
+            return self
         if isinstance(kept, SufficientWeights) and kept.serves(problem, self.points, x):
             return self
         weights = sufficient(self.log_weights, problem, self.points, x)

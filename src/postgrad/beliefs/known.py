@@ -3,6 +3,7 @@
 from typing import Self
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.belief import as_theta
@@ -27,11 +28,21 @@ class Known(PointMass):
         return self.value
 
     def update(
-        self, likelihood: Model, x: Decision, batch: Array, weight: Array | None = None
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
     ) -> Self:
         """Nothing is left to learn."""
-        del likelihood, x, batch, weight
+        del likelihood, x, batch, weight, key
         return self
+
+    @property
+    def effective_size(self) -> Array:
+        """As if everything had been seen."""
+        return jnp.asarray(jnp.inf)
 
     def examples(self) -> PyTree:
         """The one value."""

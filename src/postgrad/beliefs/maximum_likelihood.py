@@ -1,6 +1,6 @@
 """The plug-in estimate on a grid: the paper's MLE method."""
 
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
 from jaxtyping import Array, PyTree
@@ -23,8 +23,8 @@ class MaximumLikelihood(PointMass):
 
     grid: Grid
 
-    def __init__(self, points: PyTree):
-        self.grid = Grid(points)
+    def __init__(self, points: PyTree, *, forget: Any = None):
+        self.grid = Grid(points, forget=forget)
 
     @property
     def theta(self) -> PyTree:
@@ -32,11 +32,22 @@ class MaximumLikelihood(PointMass):
         return select(self.grid.points, *self.grid.weights.mode())
 
     def update(
-        self, likelihood: Model, x: Decision, batch: Array, weight: Array | None = None
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
     ) -> Self:
         """Adds the batch's log-likelihood."""
+        del key
         grid = self.grid.update(likelihood, x, batch, weight)
         return eqx.tree_at(lambda self: self.grid, self, grid)
+
+    @property
+    def effective_size(self) -> Array:
+        """That of the grid."""
+        return self.grid.effective_size
 
     def examples(self) -> PyTree:
         """All points."""

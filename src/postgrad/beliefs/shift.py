@@ -4,14 +4,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import random
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.exponential import ExponentialFamily
 from postgrad.problem import Decision, Model, Problem
-
-# How many decisions an assumption about the model is tried on.
-_DECISIONS = 16
 
 
 class Shift(eqx.Module):
@@ -51,7 +47,7 @@ def find_shift(
     pivots = jax.tree.map(lambda leaf: leaf[np.asarray(chosen)], thetas)
     rest = np.eye(here.shape[1]) - lift @ here[chosen]
     shift = Shift(pivots, jnp.asarray(lift), jnp.asarray(rest))
-    places = _decisions(problem, x)
+    places = problem.decisions(x)
     return shift if _explains(shift, family, problem.model, places, thetas, here) else None
 
 
@@ -103,13 +99,6 @@ def _pivots(features: Float[np.ndarray, "n k"]) -> list[int]:
         direction = rest[farthest] / lengths[farthest]
         rest = rest - np.outer(rest @ direction, direction)
     return chosen
-
-
-def _decisions(problem: Problem, x: Decision) -> Float[Array, "k ..."]:
-    """Decisions near and far, to try an assumption on."""
-    noise = random.normal(random.key(0), (_DECISIONS, *x.shape))
-    scales = np.geomspace(0.01, 1.0, _DECISIONS).reshape(-1, *(1,) * x.ndim)
-    return jax.vmap(problem.feasible.project)(x + (1.0 + jnp.max(jnp.abs(x))) * scales * noise)
 
 
 def _features(

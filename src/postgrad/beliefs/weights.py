@@ -10,6 +10,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.beliefs.belief import log_likelihood
+from postgrad.beliefs.memory import Memory
 from postgrad.density import log_density
 from postgrad.problem import Decision, Model
 
@@ -52,14 +53,26 @@ class LogWeights(Weights):
     """The logarithm of each weight, in float64 with the largest at zero: any model will do.
 
     Products of densities underflow after a few dozen batches; sums of their logarithms do not.
+
+    Attributes:
+        values: The logarithms.
+        prior: Those of the prior, where the past fades towards it.
     """
 
     values: Float[Array, " n"]
+    prior: Float[Array, " n"] | None = None
 
     @property
     def log_weights(self) -> Array:
         """As they are kept."""
         return self.values
+
+    def faded(self, memory: Memory) -> Self:
+        """w_i^lambda p_i^(1 - lambda), with p the prior."""
+        assert self.prior is not None  # kept by those who forget
+        impossible = self.prior == -jnp.inf  # and -inf - -inf is NaN
+        gained = jnp.where(impossible, 0.0, self.values - self.prior)
+        return type(self)(memory.fade(gained) + self.prior, self.prior)
 
     def update(
         self, likelihood: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
@@ -67,7 +80,7 @@ class LogWeights(Weights):
         """Adds the batch's log-likelihood at each point."""
         log_f = jax.vmap(lambda theta: log_likelihood(likelihood, x, theta, batch, weight))
         values = self.values + log_f(points)
-        return type(self)(values - jnp.max(values))
+        return type(self)(values - jnp.max(values), self.prior)
 
     def pick(self, u: Array) -> tuple[Array, Array]:
         """The first point whose cumulated weight exceeds u."""
