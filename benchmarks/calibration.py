@@ -26,18 +26,30 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
+from postgrad.beliefs.evidence import with_room
 
 BATCHES = (1, 10, 1000)
 DRAWS = 63  # of the posterior, so there are 64 ranks
 THRESHOLD = 1e-3
+# The standard deviation of a normal number, standardised by the mean and spread of so many others.
+_STUDENT = np.sqrt((1.0 + 1.0 / DRAWS) * (DRAWS - 1.0) / (DRAWS - 3.0))
 _LANES = 2500  # replications in one compiled call
 
 
 class Result(NamedTuple):
-    """Ranks' p-values by the number of batches, each the smallest over functions of theta."""
+    """What was found, by the number of batches.
+
+    Attributes:
+        replications: How many.
+        p: The smallest p-value over functions of theta, corrected for their number.
+        bias: The mean of (theta - posterior mean) / posterior standard deviation: zero if right.
+        spread: The standard deviation of that: about one, more if the posterior is too narrow.
+    """
 
     replications: int
     p: dict[int, float]
+    bias: dict[int, float]
+    spread: dict[int, float]
 
 
 def decision(stage: Any) -> Any:
@@ -53,6 +65,7 @@ class Bug(NamedTuple):
     prior_ignored: bool = False
 
 
+HEALTHY = Bug()
 BUGS = {
     "spread": Bug(spread=1.02),
     "counted twice": Bug(first_counts=2.0),
@@ -70,11 +83,14 @@ def _ranks(
     key: jax.Array,
     spread: jax.Array,
     first_counts: jax.Array,
-) -> jax.Array:
-    """The rank of each function of theta among draws of the posterior, for each replication."""
+) -> tuple[jax.Array, jax.Array]:
+    """The rank of each function of theta among draws of the posterior, for each replication.
 
-    def one(data: jax.Array, direction: jax.Array, theta: Any, key: jax.Array) -> jax.Array:
-        key_draws, key_start, key_belief = random.split(key, 3)
+    And by how many of the posterior's standard deviations the first is off its mean.
+    """
+
+    def one(data: jax.Array, direction: jax.Array, theta: Any, key: jax.Array) -> Any:
+        key_draws, key_belief = random.split(key)
 
         def learn(belief: pg.Belief, stage: jax.Array) -> tuple[pg.Belief, None]:
             weight = jnp.where(stage == 0, first_counts, 1.0)[None]
@@ -82,8 +98,7 @@ def _ranks(
             batch = data[stage][None]
             return belief.update(case.model, decision(stage), batch, weight, key), None
 
-        start = belief if case.fresh is None else case.fresh(key_start)
-        learned, _ = jax.lax.scan(learn, start, jnp.arange(data.shape[0]))
+        learned, _ = jax.lax.scan(learn, belief, jnp.arange(data.shape[0]))
         draws = learned.sample(key_draws, (DRAWS,))
         draws = jax.tree.map(lambda d: d.mean(0) + spread * (d - d.mean(0)), draws)
 
@@ -93,39 +108,42 @@ def _ranks(
             values = case.functions(theta)
             return jnp.concatenate([values, direction * values])
 
-        return jnp.sum(jax.vmap(functions)(draws) < functions(theta), axis=0)
+        found, truth = jax.vmap(functions)(draws), functions(theta)
+        z = (truth - found.mean(axis=0)) / found.std(axis=0, ddof=1) / _STUDENT
+        return jnp.sum(found < truth, axis=0), z[0]
 
     return jax.vmap(one)(data, direction, theta, random.split(key, data.shape[0]))
 
 
-def calibrate(case: Case, replications: int, batches: int, bug: Bug = Bug()) -> np.ndarray:  # noqa: B008
-    """p-values, one for each function of theta."""
+def calibrate(
+    case: Case, replications: int, batches: int, bug: Bug = HEALTHY
+) -> tuple[np.ndarray, np.ndarray]:
+    """p-values, one for each function of theta, and the first one's standardised errors."""
     rng = np.random.default_rng([replications, batches])
-    ranks = []
+    ranks, errors = [], []
     lanes = min(_LANES if batches <= 100 else 500, replications)
     xs = decision(np.arange(batches))[:, None]
-    belief = case.weak if bug.prior_ignored else case.belief
+    belief = with_room(case.weak if bug.prior_ignored else case.belief, batches)
     for chunk in range(-(-replications // lanes)):
         theta = case.draw_theta(rng, lanes)
         data = np.asarray(case.draw_data(rng, theta, xs), float)  # (batches, lanes, ...)
         means = data.mean(axis=0).reshape(lanes, -1)[:, 0]
         direction = np.where(means > np.median(means), 1.0, -1.0)
         key = random.fold_in(random.key(batches), chunk)
-        ranks.append(
-            np.asarray(
-                _ranks(
-                    case,
-                    belief,
-                    jnp.asarray(np.moveaxis(data, 0, 1)),
-                    jnp.asarray(direction),
-                    jax.tree.map(jnp.asarray, theta),
-                    key,
-                    jnp.asarray(bug.spread),
-                    jnp.asarray(bug.first_counts),
-                )
-            )
+        found = _ranks(
+            case,
+            belief,
+            jnp.asarray(np.moveaxis(data, 0, 1)),
+            jnp.asarray(direction),
+            jax.tree.map(jnp.asarray, theta),
+            key,
+            jnp.asarray(bug.spread),
+            jnp.asarray(bug.first_counts),
         )
-    return np.asarray([_uniformity(column) for column in np.concatenate(ranks).T])
+        ranks.append(np.asarray(found[0]))
+        errors.append(np.asarray(found[1]))
+    p = np.asarray([_uniformity(column) for column in np.concatenate(ranks).T])
+    return p, np.concatenate(errors)
 
 
 def _uniformity(ranks: np.ndarray) -> float:
@@ -137,17 +155,21 @@ def _uniformity(ranks: np.ndarray) -> float:
 
 def assess(case: Case, replications: int, watch: Callable[[str], None]) -> Result:
     """The smallest p-value at each number of batches, corrected for the functions of theta."""
-    p = {}
+    result = Result(replications, {}, {}, {})
     for batches in case.batches or BATCHES:
-        values = calibrate(case, replications, batches)
-        p[batches] = min(1.0, float(values.min()) * len(values))
-        watch(f"{batches} batches: p = {p[batches]:.2g}")
-    return Result(replications, p)
+        p, z = calibrate(case, replications, batches)
+        result.p[batches] = min(1.0, float(p.min()) * len(p))
+        result.bias[batches], result.spread[batches] = float(z.mean()), float(z.std())
+        watch(
+            f"{batches} batches: p = {result.p[batches]:.2g}, bias {z.mean():+.3f}, "
+            f"spread {z.std():.3f}"
+        )
+    return result
 
 
 def caught(case: Case, bug: Bug, replications: int) -> float:
     """The smallest p-value with a bug planted, at one batch or ten, corrected."""
-    values = np.concatenate([calibrate(case, replications, batches, bug) for batches in (1, 10)])
+    values = np.concatenate([calibrate(case, replications, n, bug)[0] for n in (1, 10)])
     return min(1.0, float(values.min()) * len(values))
 
 
@@ -175,6 +197,8 @@ def main() -> None:
             "replications": found.replications,
             "p": min(1.0, found.p[worst] * tests),
             "p_at": found.p,
+            "bias_at": found.bias,
+            "spread_at": found.spread,
             "kind": "exact" if name in exact else case.kind,
         }
     planted = {

@@ -22,7 +22,6 @@ class Case(NamedTuple):
         weak: The same belief with a prior that says next to nothing.
         functions: Functions of theta, whose ranks are looked at.
         batches: Other numbers of batches than usual.
-        fresh: The belief, of a key, if it starts with draws from the prior.
         kind: What is known of it.
     """
 
@@ -35,7 +34,6 @@ class Case(NamedTuple):
         [jnp.ravel(leaf) for leaf in jax.tree.leaves(theta)]
     )
     batches: tuple[int, ...] = ()
-    fresh: Callable[[jax.Array], pg.Belief] | None = None
     kind: str = "exact"
 
 
@@ -117,6 +115,27 @@ def _share(rng, n):
 def _shares(rng, n):
     return rng.dirichlet([1.0, 2.0, 0.5], n)
 
+
+def _bound(belief: pg.Belief, model: Any) -> pg.Belief:
+    """In the form that serves the model."""
+    problem = pg.Problem(lambda x, xi: jnp.sum(x * xi), model, pg.Box(0.1, 3.0))
+    return belief.bind(problem, jnp.asarray(1.0))
+
+
+def _response(x: Any, theta: Any) -> dist.Distribution:
+    return dist.Normal(theta["base"] - theta["slope"] * x, 2.0)
+
+
+def _coefficients(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+    base = rng.normal(10.0, 3.0, n)
+    # covariance [[9, 1], [1, 1]]: given the base, the slope is normal around it
+    return {"base": base, "slope": rng.normal(2.0 + (base - 10.0) / 9.0, np.sqrt(8.0 / 9.0))}
+
+
+_LINE = tuple(
+    _bound(pg.Gaussian({"base": 10.0, "slope": 2.0}, covariance=np.asarray(covariance)), _response)
+    for covariance in ([[9.0, 1.0], [1.0, 1.0]], [[9e6, 0.0], [0.0, 1e6]])
+)
 
 EXACT = {
     "Normal of Normal": _case(
@@ -200,9 +219,15 @@ EXACT = {
     ),
     "Beta of NegativeBinomial": _case(
         _BETA,
-        lambda x, theta: dist.NegativeBinomial(2.5 + x, probs=1.0 - theta),
+        lambda x, theta: dist.NegativeBinomialProbs(2.5 + x, 1.0 - theta),
         _share,
         lambda rng, t, x: rng.negative_binomial(2.5 + x, t),
+    ),
+    "Gaussian of linear Normal": _case(
+        _LINE,
+        _response,
+        _coefficients,
+        lambda rng, t, x: rng.normal(t["base"] - t["slope"] * x, 2.0),
     ),
     "Dirichlet of Categorical": _case(
         _DIRICHLET, lambda x, theta: dist.Categorical(theta), _shares, _categorical
@@ -212,4 +237,129 @@ EXACT = {
     ),
 }
 
-APPROXIMATE: dict[str, Case] = {}
+
+def _student(x: Any, theta: Any) -> dist.Distribution:
+    return dist.StudentT(5.0, theta + x, 2.0)
+
+
+def _poisson(x: Any, theta: Any) -> dist.Distribution:
+    return dist.Poisson(theta * (1.0 + x))
+
+
+def _normal(x: Any, theta: Any) -> dist.Distribution:
+    return dist.Normal(theta + x, 4.0)
+
+
+def _log_poisson(x: Any, theta: Any) -> dist.Distribution:
+    return dist.Poisson(jnp.exp(theta - 0.3 * x))
+
+
+def _logit(x: Any, theta: Any) -> dist.Distribution:
+    return dist.Bernoulli(logits=theta - x)
+
+
+def _atoms(x: Any, theta: Any) -> pg.Atoms:
+    return pg.Atoms(theta["values"] + x, theta["weights"])
+
+
+def _process(rng: np.random.Generator, n: int, atoms: int = 200) -> dict[str, np.ndarray]:
+    """A Dirichlet process of concentration 2 around N(3, 2^2), by breaking a stick."""
+    pieces = rng.beta(1.0, 2.0, (n, atoms))
+    rest = np.cumprod(1.0 - pieces, axis=1)
+    weights = pieces * np.concatenate([np.ones((n, 1)), rest[:, :-1]], axis=1)
+    weights[:, -1] += rest[:, -1]
+    return {"values": rng.normal(3.0, 2.0, (n, atoms)), "weights": weights}
+
+
+def _process_data(rng: np.random.Generator, theta: Any, xs: np.ndarray) -> np.ndarray:
+    cumulated = np.cumsum(theta["weights"], axis=1)
+    u = rng.random((len(xs), len(cumulated)))
+    index = np.stack([(row[:, None] > cumulated).sum(axis=1) for row in u])
+    index = np.minimum(index, cumulated.shape[1] - 1)
+    return np.take_along_axis(theta["values"].T, index, axis=0) + xs
+
+
+def _functionals(theta: Any) -> jax.Array:
+    """The mean, and how much lies below 2 and below 4."""
+    values, weights = theta["values"], theta["weights"]
+    below = [jnp.sum(jnp.where(values <= c, weights, 0.0)) for c in (2.0, 4.0)]
+    return jnp.stack([jnp.sum(values * weights), *below])
+
+
+def _student_data(rng: np.random.Generator, theta: np.ndarray, xs: np.ndarray) -> np.ndarray:
+    return theta + xs + 2.0 * rng.standard_t(5.0, (len(xs), len(theta)))
+
+
+def _normal_data(rng: np.random.Generator, theta: np.ndarray, xs: np.ndarray) -> np.ndarray:
+    return rng.normal(theta + xs, 4.0)
+
+
+_LANGEVIN = {"count": 500, "steps": 10}
+_MEAN_PRIOR = dist.Normal(3.0, 2.0)
+_SHORT = (1, 10, 100)
+
+APPROXIMATE = {
+    "Particles of Poisson": Case(
+        _bound(pg.Particles(dist.Gamma(2.0, 0.5), 1000), _poisson),
+        _poisson,
+        _rate,
+        lambda rng, t, x: rng.poisson(t * (1.0 + x)),
+        batches=_SHORT,
+        kind="many particles",
+    ),
+    "Particles of StudentT": Case(
+        _bound(pg.Particles(_MEAN_PRIOR, 1000), _student),
+        _student,
+        _mean,
+        _student_data,
+        batches=_SHORT,
+        kind="many particles",
+    ),
+    "Langevin, adjusted": Case(
+        _bound(pg.Langevin(_MEAN_PRIOR, **_LANGEVIN), _normal),
+        _normal,
+        _mean,
+        _normal_data,
+        batches=_SHORT,
+        kind="many steps",
+    ),
+    "Langevin, unadjusted, step 0.1": Case(
+        _bound(pg.Langevin(_MEAN_PRIOR, **_LANGEVIN, adjusted=False), _normal),
+        _normal,
+        _mean,
+        _normal_data,
+        batches=_SHORT,
+        kind="too wide by 3 %",
+    ),
+    "Langevin, unadjusted, step 0.4": Case(
+        _bound(pg.Langevin(_MEAN_PRIOR, **_LANGEVIN, adjusted=False, step_size=0.4), _normal),
+        _normal,
+        _mean,
+        _normal_data,
+        batches=_SHORT,
+        kind="too wide by 18 %",
+    ),
+    "Gaussian of Poisson, log link": Case(
+        _bound(pg.Gaussian(1.0, 0.5), _log_poisson),
+        _log_poisson,
+        lambda rng, n: rng.normal(1.0, 0.5, n),
+        lambda rng, t, x: rng.poisson(np.exp(t - 0.3 * x)),
+        kind="Laplace",
+    ),
+    "Gaussian of Bernoulli, logit link": Case(
+        _bound(pg.Gaussian(1.0, 1.5), _logit),
+        _logit,
+        lambda rng, n: rng.normal(1.0, 1.5, n),
+        lambda rng, t, x: rng.random((len(x), len(t))) < 1.0 / (1.0 + np.exp(x - t)),
+        kind="Laplace",
+    ),
+    "DirichletProcess": Case(
+        _bound(pg.DirichletProcess(_MEAN_PRIOR, 2.0, atoms=128, capacity=128), _atoms),
+        _atoms,
+        _process,
+        _process_data,
+        functions=_functionals,
+        batches=_SHORT,
+        kind="truncated",
+    ),
+}

@@ -134,9 +134,9 @@ def test_batch_sizes_share_compiled_programs():
         return (x - xi) ** 2
 
     subject = pg.Agent(pg.Problem(cost, ONE.problem.model), pg.Known(4.0), 0.0)
-    made = []
+    made, rng = [], np.random.default_rng(0)
     for size in range(1, 17):
-        subject.observe(np.ones(size))
+        subject.observe(rng.normal(4.0 + subject.decision, 4.0, size))
         made.append(len(traced))
     assert subject.stage == 16
     assert len(set(made)) == 5  # sizes 1, 2, 4, 8 and 16
@@ -191,3 +191,55 @@ def test_model_that_turns_improper_is_named():
 def test_ids_are_strings():
     with pytest.raises(errors.BatchError, match="id"):
         agent().observe([1.0], id=[1])
+
+
+def stream(agent, mean, count, seed=0):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        agent.observe(rng.normal(mean + agent.decision, 4.0, 3))
+
+
+def test_data_as_foreseen_raise_no_alarm():
+    subject = agent()
+    stream(subject, 4.0, 300)
+    assert subject.alarms == ()
+    assert 0.0 < float(subject.info.surprise.pit_location) < 1.0
+
+
+def test_a_prior_that_excludes_the_data_is_noticed():
+    subject = agent()  # theta = 1, ..., 30
+    with pytest.warns(pg.MisspecificationWarning, match="do not look like the model") as caught:
+        stream(subject, -20.0, 5)
+    assert caught[0].message.alarm == subject.alarms[0]
+    assert subject.alarms[0].stage <= 4
+    assert subject.alarms[0].z < -3.0
+    assert subject.stage == 5  # batches count nonetheless
+
+
+def test_a_world_that_changes_is_noticed():
+    subject = agent()
+    stream(subject, 4.0, 150)
+    with pytest.warns(pg.MisspecificationWarning, match="change since batch 1"):
+        stream(subject, 12.0, 10, seed=1)
+    assert subject.alarms[0].kind == "change"
+    assert 145 <= subject.alarms[0].since <= 153
+
+
+def test_alarms_have_a_level():
+    with pytest.raises(errors.SettingError, match="alpha"):
+        agent(alpha=0.0)
+
+
+def test_histories_grow_with_the_data():
+    """A model without sufficient statistics: the particles' data are kept, however many come."""
+    problem = pg.Problem(
+        lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.StudentT(5.0, theta, 1.0), pg.Box(-9, 9)
+    )
+    subject = pg.Agent(problem, pg.Particles(dist.Normal(0.0, 3.0), 200), 0.0)
+    assert subject.belief.stores_history
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        subject.observe(1.0 + rng.standard_t(5.0, 5))
+    assert subject.belief.evidence.count == 200
+    particles, weights = subject.belief.particles, subject.belief.probabilities
+    assert float(weights @ particles) == pytest.approx(1.0, abs=0.35)

@@ -64,7 +64,7 @@ LINE = [
     (
         pg.Beta(2.0, 3.0),
         stats.beta(2.0, 3.0),
-        lambda x, theta: dist.NegativeBinomial(2.5 + x, probs=theta),
+        lambda x, theta: dist.NegativeBinomialProbs(2.5 + x, theta),
         0.4,
     ),
     (pg.Beta(2.0, 3.0), stats.beta(2.0, 3.0), lambda x, theta: dist.Geometric(theta), 0.4),

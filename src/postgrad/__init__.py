@@ -24,19 +24,27 @@ if TYPE_CHECKING:
     from postgrad.algorithm import BayesianSGD as BayesianSGD
     from postgrad.algorithm import Info as Info
     from postgrad.algorithm import State as State
+    from postgrad.atoms import Atoms as Atoms
     from postgrad.beliefs import Belief as Belief
     from postgrad.beliefs import Beta as Beta
     from postgrad.beliefs import Dirichlet as Dirichlet
+    from postgrad.beliefs import DirichletProcess as DirichletProcess
     from postgrad.beliefs import FreeMaximumLikelihood as FreeMaximumLikelihood
     from postgrad.beliefs import Gamma as Gamma
+    from postgrad.beliefs import Gaussian as Gaussian
     from postgrad.beliefs import Grid as Grid
     from postgrad.beliefs import InverseGamma as InverseGamma
     from postgrad.beliefs import Known as Known
+    from postgrad.beliefs import Langevin as Langevin
     from postgrad.beliefs import MaximumLikelihood as MaximumLikelihood
     from postgrad.beliefs import Normal as Normal
     from postgrad.beliefs import NormalInverseGamma as NormalInverseGamma
     from postgrad.beliefs import NormalInverseWishart as NormalInverseWishart
+    from postgrad.beliefs import Particles as Particles
     from postgrad.beliefs import product as product
+    from postgrad.censored import Censored as Censored
+    from postgrad.diagnosis import Diagnosis as Diagnosis
+    from postgrad.diagnosis import diagnose as diagnose
     from postgrad.feasible import Ball as Ball
     from postgrad.feasible import Box as Box
     from postgrad.feasible import Budget as Budget
@@ -50,6 +58,9 @@ if TYPE_CHECKING:
     from postgrad.gradients import Partial as Partial
     from postgrad.gradients import Pathwise as Pathwise
     from postgrad.gradients import Score as Score
+    from postgrad.monitor import Alarm as Alarm
+    from postgrad.monitor import MisspecificationWarning as MisspecificationWarning
+    from postgrad.monitor import Monitor as Monitor
     from postgrad.outputs import Average as Average
     from postgrad.outputs import Last as Last
     from postgrad.outputs import RandomIterate as RandomIterate
@@ -59,6 +70,7 @@ if TYPE_CHECKING:
     from postgrad.steps import Constant as Constant
     from postgrad.steps import Harmonic as Harmonic
     from postgrad.steps import InverseSqrt as InverseSqrt
+    from postgrad.surprise import Surprise as Surprise
 
 __version__ = "0.1.0"
 
@@ -67,27 +79,36 @@ __version__ = "0.1.0"
 _ROOMS = {
     "agent": ("Agent",),
     "algorithm": ("BayesianSGD", "Info", "State"),
+    "atoms": ("Atoms",),
     "beliefs": (
         "Belief",
         "Beta",
         "Dirichlet",
+        "DirichletProcess",
         "FreeMaximumLikelihood",
         "Gamma",
+        "Gaussian",
         "Grid",
         "InverseGamma",
         "Known",
+        "Langevin",
         "MaximumLikelihood",
         "Normal",
         "NormalInverseGamma",
         "NormalInverseWishart",
+        "Particles",
         "product",
     ),
+    "censored": ("Censored",),
+    "diagnosis": ("Diagnosis", "diagnose"),
     "feasible": ("Ball", "Box", "Budget", "FeasibleSet", "Polyhedron", "Reals", "Simplex"),
     "gradients": ("Automatic", "Gradient", "MixtureScore", "Partial", "Pathwise", "Score"),
+    "monitor": ("Alarm", "MisspecificationWarning", "Monitor"),
     "outputs": ("Average", "Last", "RandomIterate"),
     "problem": ("Problem",),
     "simulation": ("Simulation", "simulate"),
     "steps": ("Constant", "Harmonic", "InverseSqrt"),
+    "surprise": ("Surprise",),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 

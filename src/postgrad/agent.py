@@ -1,5 +1,6 @@
 """One live decision: observe a batch, ask for the decision."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from jaxtyping import Array, Float
 
 from postgrad.algorithm import BayesianSGD, Info, State
 from postgrad.beliefs import Belief, focus
+from postgrad.beliefs.evidence import room, with_room
 from postgrad.checks import as_numbers
 from postgrad.density import log_density
 from postgrad.errors import (
@@ -22,13 +24,14 @@ from postgrad.errors import (
     StepSizeError,
     SupportError,
 )
+from postgrad.monitor import Alarm, MisspecificationWarning, Monitor
 from postgrad.problem import Decision, Problem
 from postgrad.remember import once_per_shape
 from postgrad.steps import step_size
 
 
 class Agent:
-    """Keeps one decision good while batches arrive.
+    """Keeps one decision good while batches arrive, and says when they do not look like the model.
 
     Every `observe` is one stage of `BayesianSGD`. Bad input raises a typed error from
     `postgrad.errors` before anything changes: a batch counts entirely or not at all.
@@ -37,13 +40,16 @@ class Agent:
     the first batch of a new size class is slow.
     """
 
-    def __init__(self, problem: Problem, belief: Belief, x: Any, **options: Any):
+    def __init__(
+        self, problem: Problem, belief: Belief, x: Any, *, alpha: float = 1e-3, **options: Any
+    ):
         """Start from a prior and an initial decision.
 
         Args:
             problem: Cost, model and feasible set.
             belief: pi_0.
             x: x_1, the decision in force until the first batch.
+            alpha: The level of alarms: see `Monitor`.
             **options: As for `BayesianSGD`: gradient, steps, output, iterations, samples, seed.
         """
         self._algorithm = BayesianSGD(problem, **options)
@@ -52,14 +58,22 @@ class Agent:
         self._event_shape = problem.event_shape(state.x, theta)
         self._ids: set[str] = set()
         self._numbers = jax.tree.leaves(eqx.filter(self._algorithm, eqx.is_array))
+        monitor = Monitor(self._event_shape, alpha=alpha)
+        self._watch, self._watch_tree = jax.tree.flatten(monitor)
+        self._go_on_from(state)
+        self._focuses, self._look = focus.can_focus(state), focus.patience(state)
+        self._decision = np.asarray(state.decision)
+        self._info: Info | None = None
+        self._count = 0
+        self._alarms: list[Alarm] = []
+
+    def _go_on_from(self, state: State) -> None:
+        """Takes up a state, whose arrays may be larger than those of the last."""
         # Between batches the state is a list of arrays: taking trees apart and putting them
         # together again would cost more than the stage itself.
         self._leaves, self._tree = jax.tree.flatten(state)
         self._stage = _program(self._algorithm, state)
-        self._focuses, self._look = focus.can_focus(state), focus.patience(state)
-        self._decision = np.asarray(state.decision)
-        self._info: list[Array] | None = None
-        self._count = 0
+        self._room = room(state)
 
     @property
     def decision(self) -> np.ndarray:
@@ -86,8 +100,18 @@ class Agent:
         """What the last stage told about itself; None before the first."""
         if self._info is None:
             return None
-        log_predictive, gradient, noise = self._info
-        return Info(log_predictive[: self._count], gradient, noise)  # without the padding
+        foreseen = self._info.log_predictive[: self._count]  # without the padding
+        return eqx.tree_at(lambda info: info.log_predictive, self._info, foreseen)
+
+    @property
+    def monitor(self) -> Monitor:
+        """The test of whether batches come as foreseen."""
+        return jax.tree.unflatten(self._watch_tree, self._watch)
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What was noticed so far: data that do not look like the model."""
+        return tuple(self._alarms)
 
     def observe(self, batch: Any, *, id: str | None = None, x: Any = None) -> np.ndarray:  # noqa: A002
         """Bayes' rule, then K projected steps.
@@ -101,6 +125,9 @@ class Agent:
 
         Returns:
             The new decision.
+
+        Warns:
+            MisspecificationWarning: If the data do not look like the model. The batch counts.
 
         Raises:
             BatchError: If the batch is empty, not finite numbers or of the wrong shape.
@@ -119,32 +146,39 @@ class Agent:
         rows = self._rows(batch)
         in_force = None if x is None else self._in_force(x)
         padded, weight = _pad(rows)
-        leaves, info, decision, verdict = self._stage(
-            self._numbers, self._leaves, padded, weight, in_force
+        if self._room < len(padded):
+            self._go_on_from(with_room(self.state, len(padded)))
+        leaves, watch, info, decision, verdict = self._stage(
+            self._numbers, self._leaves, self._watch, padded, weight, in_force
         )
-        possible, proper, ascending, finite = np.asarray(verdict)
+        possible, proper, ascending, finite, sounds = np.asarray(verdict)
         if not (possible and proper):
             self._refuse(rows, self.state.decision if in_force is None else in_force)
         if self._focuses and not focus.is_sound(jax.tree.unflatten(self._tree, leaves)):
             whole = jax.tree.leaves(focus.unfocused(self.state))  # the same, all of it computed
-            leaves, info, decision, verdict = self._stage(
-                self._numbers, whole, padded, weight, in_force
+            leaves, watch, info, decision, verdict = self._stage(
+                self._numbers, whole, self._watch, padded, weight, in_force
             )
-            _, _, ascending, finite = np.asarray(verdict)
+            _, _, ascending, finite, sounds = np.asarray(verdict)
         if ascending:
             raise StepSizeError(f"the step size at stage {self.stage + 1} must be positive")
         if not finite:
             raise DivergenceError(
                 f"the step from x = {self.decision} is not finite: the gradient was "
-                f"{Info(*info).gradient.tolist()}; use smaller steps or a bounded feasible set"
+                f"{info.gradient.tolist()}; use smaller steps or a bounded feasible set"
             )
         self._leaves, self._info, self._decision = leaves, info, np.asarray(decision)
-        self._count = len(rows)
+        self._watch, self._count = watch, len(rows)
+        self._room -= len(rows)
         if id is not None:
             self._ids.add(id)
         if self._focuses and self.stage >= self._look:
             state = focus.focused(self.state)
             self._leaves, self._look = jax.tree.leaves(state), self.stage + focus.patience(state)
+        alarm = self.monitor.alarm() if sounds else None
+        if alarm is not None:
+            self._alarms.append(alarm)
+            warnings.warn(MisspecificationWarning(alarm), stacklevel=2)
         return self.decision
 
     def _rows(self, batch: Any) -> Float[np.ndarray, "D ..."]:
@@ -190,16 +224,23 @@ class Agent:
 def _program(algorithm: BayesianSGD, state: State) -> Callable[..., Any]:
     """A stage as a function of lists of arrays, shared by all agents that differ in numbers only.
 
-    Besides the new state, the info and the decision it returns a verdict: whether the batch is
-    possible, the posterior proper, the step size not positive, the step finite.
+    Besides the new state, the monitor, the info and the decision it returns a verdict: whether the
+    batch is possible, the posterior proper, the step size not positive, the step finite, an
+    alarm raised.
     """
     numbers, rest = eqx.partition(algorithm, eqx.is_array)
     number_tree, state_tree = jax.tree.structure(numbers), jax.tree.structure(state)
+    watch_tree = jax.tree.structure(Monitor())
 
     @jax.jit
     def stage(
-        numbers: list[Array], leaves: list[Array], batch: Array, weight: Array, x: Decision | None
-    ) -> tuple[list[Array], list[Array], Decision, Array]:
+        numbers: list[Array],
+        leaves: list[Array],
+        watch: list[Array],
+        batch: Array,
+        weight: Array,
+        x: Decision | None,
+    ) -> tuple[list[Array], list[Array], Info, Decision, Array]:
         algorithm = eqx.combine(jax.tree.unflatten(number_tree, numbers), rest)
         state = jax.tree.unflatten(state_tree, leaves)
         x = state.decision if x is None else x
@@ -215,15 +256,17 @@ def _program(algorithm: BayesianSGD, state: State) -> Callable[..., Any]:
         # An infinite gradient is caught before a bounded set hides it and momentum keeps it.
         moved = [new.x, new.decision, info.gradient]
         moved += jax.tree.leaves(eqx.filter(new.optimizer, eqx.is_inexact_array))
+        monitor = jax.tree.unflatten(watch_tree, watch).update(info.surprise)
         verdict = jnp.stack(
             [
-                jnp.all(jax.vmap(explained)(batch)),
+                jnp.all(jax.vmap(explained)(batch) | (info.log_predictive > -jnp.inf)),
                 ~jnp.any(jnp.asarray([jnp.any(jnp.isnan(leaf)) for leaf in learned])),
                 step_size(algorithm.optimizer, state.stage) <= 0,
                 jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in moved])),
+                monitor.sounds,
             ]
         )
-        return jax.tree.leaves(new), jax.tree.leaves(info), new.decision, verdict
+        return jax.tree.leaves(new), jax.tree.leaves(monitor), info, new.decision, verdict
 
     return stage
 

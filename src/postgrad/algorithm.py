@@ -19,6 +19,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import lax, random
 from jaxtyping import Array, Float, Int, PyTree
@@ -30,6 +31,7 @@ from postgrad.gradients import Automatic, Gradient
 from postgrad.outputs import Last, Output
 from postgrad.problem import Decision, Problem
 from postgrad.steps import SGD, Harmonic, as_optimizer, step_size
+from postgrad.surprise import Surprise, surprise
 
 # How far outside the feasible set a decision may lie for rounding's sake, relative to its size.
 _ROUNDING = 1e-9
@@ -63,11 +65,13 @@ class Info(eqx.Module):
 
     Attributes:
         log_predictive: log f_hat_{t-1}(y_j; x_t), how well each observation was foreseen.
+        surprise: Where the batch lies among those that pi_{t-1} foresaw.
         gradient: The gradient estimate of each of the K iterations.
         noise: The standard error of each of these; NaN with one sample, which cannot tell.
     """
 
     log_predictive: Float[Array, " D"]
+    surprise: Surprise
     gradient: Float[Array, "K ..."]
     noise: Float[Array, "K ..."]
 
@@ -183,7 +187,7 @@ class BayesianSGD(eqx.Module):
             x: The decision in force when the batch arose; the last one issued, if not given.
         """
         problem, t = self.problem, state.stage
-        key_belief, key_theta, key_output, keys = _stage_keys(
+        (key_theta, key_output, key_belief, key_surprise), keys = _stage_keys(
             self.key, t, (self.iterations, self.samples)
         )
         x_t = state.decision if x is None else x
@@ -211,16 +215,17 @@ class BayesianSGD(eqx.Module):
         log_predictive = jax.vmap(lambda y: state.belief.log_mixture(problem.likelihood, x_t, y))(
             batch
         )
-        info = Info(log_predictive, gradient, noise)
+        foreseen = surprise(state.belief, problem.likelihood, x_t, batch, weight, key_surprise)
+        info = Info(log_predictive, foreseen, gradient, noise)
         return State(t + 1, belief, x_next, optimizer, output), info
 
 
-def _stage_keys(key: Array, t: Array, shape: tuple[int, int]) -> tuple[Array, Array, Array, Array]:
-    """One key for the belief, for theta, for the output and for each xi: all from (key, t)."""
+def _stage_keys(key: Array, t: Array, shape: tuple[int, int]) -> tuple[tuple[Array, ...], Array]:
+    """Keys for theta, the output, the belief and the surprise, and one for each xi."""
     key = random.fold_in(key, t)
     each = jax.vmap(lambda i: random.fold_in(key, i))(2 + jnp.arange(math.prod(shape)))
-    belief = random.fold_in(key, jnp.uint32(2**32 - 1))
-    return belief, random.fold_in(key, 0), random.fold_in(key, 1), each.reshape(shape)
+    others = (random.fold_in(key, np.uint32(i)) for i in (0, 1, 2**32 - 1, 2**32 - 2))
+    return tuple(others), each.reshape(shape)
 
 
 def _map(function: Callable[..., Any], *xs: PyTree) -> Array:

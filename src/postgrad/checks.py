@@ -71,6 +71,15 @@ def as_key(seed: Any, error: type[PostgradError]) -> Array:
     return jax.random.key(int(seed))
 
 
+def check_covariance(matrix: np.ndarray, error: type[PostgradError], what: str) -> None:
+    """Raise `error` unless a matrix is symmetric and positive definite."""
+    if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=1e-12 * np.abs(matrix).max()):
+        raise error(f"{what} must be symmetric, got {_shown(matrix)}")
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if not smallest > 0:
+        raise error(f"{what} must be positive definite, got one with the eigenvalue {smallest:g}")
+
+
 def _shown(array: np.ndarray) -> str:
     text = repr(array.tolist())
     return text if len(text) <= 60 else text[:57] + "..."

@@ -35,7 +35,7 @@ def hoist(
     ready = set(inputs)
     constant: set[jec.Var] = set()
     before, after = [], []
-    for equation in jaxpr.eqns:
+    for equation in _needed(jaxpr):
         needed = {v for v in equation.invars if isinstance(v, jec.Var)}
         if needed <= constant:  # cheaper to compute on both sides than to pass on
             constant.update(equation.outvars)
@@ -61,3 +61,14 @@ def hoist(
         return jax.tree.unflatten(tree, out)
 
     return prepare, finish
+
+
+def _needed(jaxpr: jec.Jaxpr) -> list[jec.JaxprEqn]:
+    """The equations on which the results depend: a stage also tells what nobody asks for here."""
+    used = {v for v in jaxpr.outvars if isinstance(v, jec.Var)}
+    kept = []
+    for equation in reversed(jaxpr.eqns):
+        if equation.effects or any(v in used for v in equation.outvars):
+            kept.append(equation)
+            used.update(v for v in equation.invars if isinstance(v, jec.Var))
+    return kept[::-1]

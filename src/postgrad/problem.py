@@ -129,12 +129,23 @@ class Kind(NamedTuple):
 
 @once_per_shape
 def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
-    """The kind of `model(x, theta)`, by tracing it."""
+    """The kind of `model(x, theta)`, by tracing it.
+
+    Raises:
+        ModelError: If it cannot be evaluated at such a theta.
+    """
     returned = []
 
     def draw(x: Decision, theta: PyTree) -> Any:
-        returned.append(model(x, theta))  # traced numbers are not judged by numpyro
-        return returned[0].sample(random.key(0)) if hasattr(returned[0], "sample") else 0.0
+        try:
+            returned.append(model(x, theta))  # traced numbers are not judged by numpyro
+            return returned[0].sample(random.key(0)) if hasattr(returned[0], "sample") else 0.0
+        except (TypeError, LookupError, AttributeError) as problem:
+            shapes = jax.tree.map(jax.typeof, theta)
+            raise ModelError(
+                f"the model cannot be evaluated at a theta like {shapes}, as the belief has it: "
+                f"{problem!r}"
+            ) from problem
 
     def inside(x: Decision, theta: PyTree) -> Any:
         distribution = model(x, theta)

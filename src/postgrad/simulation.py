@@ -18,6 +18,7 @@ from postgrad import threefry
 from postgrad.algorithm import BayesianSGD, State
 from postgrad.beliefs import Belief, focus
 from postgrad.beliefs.belief import as_theta
+from postgrad.beliefs.evidence import with_room
 from postgrad.checks import as_count, as_key
 from postgrad.errors import SettingError
 from postgrad.hoist import hoist
@@ -112,7 +113,7 @@ def simulate(
     runs = as_count(runs, SettingError, "runs")
     horizon = as_count(horizon, SettingError, "horizon")
     batch_size = as_count(batch_size, SettingError, "batch_size")
-    start = algorithm.init(belief, x)
+    start = with_room(algorithm.init(belief, x), horizon * batch_size)
     theta = as_theta(theta)
     count = jax.tree.leaves(belief.examples())[0].shape[0]  # checked as often, by one program
     thetas = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), theta)

@@ -6,13 +6,13 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
+from postgrad import draws
 from postgrad.beliefs.conjugate import (
     Conjugate,
     difference_of_normalisers,
     hyperparameters,
 )
 from postgrad.beliefs.memory import Memory
-from postgrad.draws import log_gamma
 from postgrad.problem import Decision, Model, coordinates
 from postgrad.sums import Sum
 
@@ -81,7 +81,7 @@ class Gamma(Conjugate):
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """A gamma draw."""
         full = jnp.broadcast_to(self.shape, shape + self.prior["shape"].shape)
-        return jnp.exp(log_gamma(key, full)) / self.rate
+        return draws.gamma(key, full) / self.rate
 
     def examples(self) -> PyTree:
         """Around the prior's mean."""
@@ -149,7 +149,7 @@ class InverseGamma(Conjugate):
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """The reciprocal of a gamma draw."""
         full = jnp.broadcast_to(self.shape, shape + self.prior["shape"].shape)
-        return self.scale * jnp.exp(-log_gamma(key, full))
+        return self.scale / draws.gamma(key, full)
 
     def examples(self) -> PyTree:
         """Around the prior's harmonic mean."""

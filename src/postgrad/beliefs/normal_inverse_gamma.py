@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 from postgrad.beliefs.conjugate import Conjugate, hyperparameters
 from postgrad.beliefs.memory import Memory
 from postgrad.beliefs.normal import is_lognormal
-from postgrad.draws import log_gamma
+from postgrad.draws import gamma
 from postgrad.problem import Decision, Model, coordinates
 from postgrad.sums import Sum
 
@@ -108,8 +108,7 @@ class NormalInverseGamma(Conjugate):
         """First the variance, then the mean given it."""
         key_scale, key_mean = random.split(key)
         full = shape + self.prior["mean"].shape
-        log_precision = log_gamma(key_scale, jnp.broadcast_to(self.shape, full))
-        sigma = jnp.sqrt(self.scale) * jnp.exp(-0.5 * log_precision)
+        sigma = jnp.sqrt(self.scale / gamma(key_scale, jnp.broadcast_to(self.shape, full)))
         noise = random.normal(key_mean, full)
         return {"mean": self.mean + sigma / jnp.sqrt(self.count) * noise, "scale": sigma}
 

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.conjugate import Conjugate
 from postgrad.beliefs.memory import Memory
-from postgrad.checks import as_array, is_concrete
-from postgrad.draws import log_gamma
+from postgrad.checks import as_array, check_covariance, is_concrete
+from postgrad.draws import gamma
 from postgrad.errors import PriorError
 from postgrad.problem import Decision, Model
 from postgrad.sums import Sum
@@ -73,7 +73,7 @@ class NormalInverseWishart(Conjugate):
             raise PriorError(f"count must be positive, got {count}")
         if not float(degrees) > mean.size - 1:
             raise PriorError(f"degrees must exceed d - 1 = {mean.size - 1}, got {degrees}")
-        check_covariance(np.asarray(scale), "scale")
+        check_covariance(np.asarray(scale), PriorError, "scale")
 
     @property
     def mean(self) -> Float[Array, " d"]:
@@ -140,7 +140,7 @@ class NormalInverseWishart(Conjugate):
         key_diagonal, key_below, key_mean = random.split(key, 3)
         # W = A A' ~ Wishart(n, I) with squared diagonal entries chi^2(n - i); C = L W^-1 L'.
         halves = jnp.broadcast_to(0.5 * (self.degrees - jnp.arange(d)), (*shape, d))
-        diagonal = jnp.sqrt(2.0) * jnp.exp(0.5 * log_gamma(key_diagonal, halves))
+        diagonal = jnp.sqrt(2.0 * gamma(key_diagonal, halves))
         below = jnp.tril(random.normal(key_below, (*shape, d, d)), -1)
         bartlett = below + diagonal[..., None] * jnp.eye(d)
         # B = L A'^-1, so that C = B B'; B' solves A B' = L'.
@@ -173,14 +173,3 @@ class NormalInverseWishart(Conjugate):
         unit = {"mean": self.prior["mean"], "covariance": jnp.eye(self.prior["mean"].size)}
         member = likelihood(x, unit)
         return member.loc, member.scale_tril[0, 0]
-
-
-def check_covariance(matrix: np.ndarray, name: str) -> None:
-    """Raise `PriorError` unless a matrix is symmetric and positive definite."""
-    if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=1e-12 * np.abs(matrix).max()):
-        raise PriorError(f"{name} must be symmetric, got {matrix.tolist()}")
-    smallest = float(np.linalg.eigvalsh(matrix)[0])
-    if not smallest > 0:
-        raise PriorError(
-            f"{name} must be positive definite, got one with the eigenvalue {smallest:g}"
-        )

@@ -1,0 +1,25 @@
+"""Simulation-based calibration of the exact beliefs, at a size that fits; and what it notices.
+
+`benchmarks/calibration.py` has all of it, with 100,000 replications and up to 1,000 batches.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import calibration
+from calibration_cases import EXACT
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_beliefs_are_calibrated(name):
+    p, _ = calibration.calibrate(EXACT[name], 20_000, 3)
+    assert p.min() * len(p) * len(EXACT) > 1e-3
+
+
+@pytest.mark.parametrize("bug", calibration.BUGS)
+def test_planted_bugs_are_noticed(bug):
+    p, _ = calibration.calibrate(EXACT["Normal of Normal"], 100_000, 3, calibration.BUGS[bug])
+    assert p.min() * len(p) < 1e-3

@@ -1,0 +1,568 @@
+"""Beliefs made of draws: against exact posteriors, grids and NUTS."""
+
+import functools
+import io
+import subprocess
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from jax import random
+from numpyro.infer import MCMC, NUTS
+from scipy import stats
+
+import postgrad as pg
+from postgrad import errors
+from postgrad.beliefs.evidence import History, Totals, with_room
+from postgrad.beliefs.langevin import Langevin
+from postgrad.beliefs.particles import Particles
+from postgrad.beliefs.prior import Prior
+
+PRIOR, NOISE = dist.Normal(1.0, 5.0), 2.0
+
+
+def normal(x, theta):
+    return dist.Normal(theta + 0.5 * x, NOISE)
+
+
+def poisson(x, theta):
+    return dist.Poisson(theta * (1.0 + x))
+
+
+def mean_and_scale(x, theta):
+    return dist.Normal(theta["mean"] + x, theta["scale"])
+
+
+def heavy(x, theta):
+    return dist.StudentT(4.0, theta["mean"] + x, theta["scale"])
+
+
+def categorical(x, theta):
+    return dist.Categorical(probs=theta)
+
+
+def uniform(x, theta):  # a support that depends on theta
+    return dist.Uniform(0.0, theta)
+
+
+BOTH = {"mean": dist.Normal(0.0, 3.0), "scale": dist.HalfNormal(4.0)}
+
+
+def problem(model):
+    return pg.Problem(lambda x, xi: (x - jnp.sum(xi)) ** 2, model, pg.Box(0.0, 3.0))
+
+
+def bound(belief, model):
+    return belief.bind(problem(model), jnp.asarray(1.0))
+
+
+# Programs are run once or twice here: compiling them well takes longer than they do.
+quickly = functools.partial(eqx.filter_jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+@quickly
+def update(belief, model, x, batch, weight=None, key=None):
+    return belief.update(model, x, batch, weight, key)
+
+
+def follow_well(belief, model, xs, ys, key):
+    """Batch after batch."""
+
+    def one(belief, stage):
+        x, batch, key = stage
+        return belief.update(model, x, batch, None, key), None
+
+    return jax.lax.scan(one, belief, (xs, ys, random.split(key, len(xs))))[0]
+
+
+follow, follow_well = quickly(follow_well), eqx.filter_jit(follow_well)
+
+
+def draws(belief):
+    """Draws of theta with their weights."""
+    if isinstance(belief, Particles):
+        return belief.particles, np.asarray(belief.probabilities)
+    count = belief.positions.shape[0]
+    return belief.chains, np.full(count, 1.0 / count)
+
+
+def moments(theta, weight):
+    theta = np.asarray(theta)
+    mean = weight @ theta
+    return mean, np.sqrt(weight @ (theta - mean) ** 2)
+
+
+def assert_posterior(theta, weight, mean, sd, slack=1.0):
+    """Within five Monte-Carlo standard errors, at an efficiency of one half."""
+    error = 5.0 * slack / np.sqrt(0.5 * len(weight))
+    got_mean, got_sd = moments(theta, weight)
+    assert got_mean == pytest.approx(mean, abs=error * sd)
+    assert got_sd == pytest.approx(sd, rel=error)
+
+
+def normal_data(stages=40, size=3, seed=0):
+    rng = np.random.default_rng(seed)
+    xs = rng.uniform(0.0, 3.0, stages)
+    return jnp.asarray(xs), jnp.asarray(rng.normal(4.0 + 0.5 * xs[:, None], NOISE, (stages, size)))
+
+
+def exact_normal(xs, ys, forget=1.0):
+    """Mean and standard deviation, with what remains of each batch."""
+    remains = forget ** np.arange(len(xs))[::-1]
+    precision = 1.0 / 25.0 + ys.shape[1] * remains.sum() / NOISE**2
+    total = 1.0 / 25.0 + (remains * (ys - 0.5 * xs[:, None]).sum(axis=1)).sum() / NOISE**2
+    return total / precision, precision**-0.5
+
+
+SAMPLERS = {
+    "random-walk": lambda: Particles(PRIOR, 3000),
+    "mala": lambda: Particles(PRIOR, 3000, move="mala"),
+    "hmc": lambda: Particles(PRIOR, 3000, move="hmc"),
+    "langevin": lambda: Langevin(PRIOR, 3000),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_normal_mean_is_the_exact_posterior(name):
+    belief, (xs, ys) = bound(SAMPLERS[name](), normal), normal_data()
+    assert not belief.stores_history
+    learned = follow(belief, normal, xs, ys, random.key(0))
+    mean, sd = exact_normal(xs, ys)
+    theta, weight = draws(learned)
+    assert_posterior(theta, weight, mean, sd)
+    below = weight @ (np.asarray(theta) < mean + 1.645 * sd)
+    assert below == pytest.approx(0.95, abs=5 * np.sqrt(0.05 * 0.95 / 1500))
+    assert learned.effective_size == ys.size
+    if isinstance(learned, Particles):
+        assert learned.effective_particles >= 1500
+
+
+def test_poisson_rate_is_the_exact_posterior():
+    belief = bound(Particles(dist.Gamma(2.0, 0.5), 3000), poisson)
+    rng = np.random.default_rng(1)
+    xs = rng.uniform(0.0, 3.0, 30)
+    ys = rng.poisson(3.0 * (1.0 + xs[:, None]), (30, 2)).astype(float)
+    learned = follow(belief, poisson, jnp.asarray(xs), jnp.asarray(ys), random.key(0))
+    exact = stats.gamma(2.0 + ys.sum(), scale=1.0 / (0.5 + 2.0 * (1.0 + xs).sum()))
+    theta, weight = draws(learned)
+    assert_posterior(theta, weight, exact.mean(), exact.std())
+    assert np.all(np.asarray(theta) > 0)
+
+
+@pytest.mark.parametrize(("model", "form"), [(mean_and_scale, Totals), (heavy, History)])
+def test_two_parameters_agree_with_a_fine_grid(model, form):
+    """From statistics and from the data themselves."""
+    belief = bound(Particles(BOTH, 3000), model)
+    assert isinstance(belief.evidence, form)
+    assert belief.stores_history == (form is History)
+    xs = jnp.linspace(0.0, 3.0, 12)
+    ys = model(xs[:, None], {"mean": 1.5, "scale": 2.0}).sample(random.key(5), (3,))
+    ys = jnp.swapaxes(ys[..., 0], 0, 1)
+    learned = follow(with_room(belief, 36), model, xs, ys, random.key(0))
+
+    levels = {"mean": np.linspace(-2.0, 5.0, 141), "scale": np.linspace(0.5, 6.0, 221)}
+    points = pg.product(levels)
+    prior = np.exp(
+        stats.norm(0.0, 3.0).logpdf(points["mean"]) + stats.halfnorm(0, 4.0).logpdf(points["scale"])
+    )
+    grid = follow(pg.Grid(points, prior), model, xs, ys, random.key(0))
+    theta, weight = draws(learned)
+    for name in BOTH:
+        exact = moments(points[name], np.asarray(grid.probabilities))
+        assert_posterior(theta[name], weight, *exact)
+
+
+WIDE = dist.Normal(0.0, 1000.0)
+
+
+@pytest.mark.parametrize("sampler", [Particles(WIDE, 1000), Langevin(WIDE, 1000)])
+def test_one_batch_that_says_everything(sampler):
+    """A prior some fifteen thousand times wider than the posterior: both have to get there."""
+    y = np.random.default_rng(2).normal(700.0, NOISE, (1, 1000))
+    belief = bound(sampler, normal)
+    learned = follow(belief, normal, jnp.zeros(1), jnp.asarray(y), random.key(0))
+    theta, weight = draws(learned)
+    assert_posterior(theta, weight, y.mean(), NOISE / np.sqrt(y.size))
+
+
+def test_forgetting_has_the_closed_form():
+    xs, ys = normal_data()
+    mean, sd = exact_normal(xs, ys, forget=0.9)
+    size = 3 * (1 - 0.9**40) / (1 - 0.9)
+    for sampler in (Particles(PRIOR, 3000, forget=0.9), Langevin(PRIOR, 3000, forget=0.9)):
+        learned = follow(bound(sampler, normal), normal, xs, ys, random.key(0))
+        assert_posterior(*draws(learned), mean, sd)
+        assert learned.effective_size == pytest.approx(size)
+        if isinstance(learned, Particles):
+            said = jax.vmap(lambda t, e=learned.evidence: e.log_likelihood(normal, t))
+            np.testing.assert_allclose(learned.gained, said(learned.particles), atol=1e-8)
+
+
+def test_a_simplex_stays_one():
+    belief = bound(Particles(dist.Dirichlet(jnp.asarray([1.0, 2.0, 3.0])), 2000), categorical)
+    ys = np.random.default_rng(3).choice(3, (10, 8), p=[0.2, 0.5, 0.3])
+    learned = follow(with_room(belief, 80), categorical, jnp.zeros(10), ys, random.key(0))
+    theta, weight = np.asarray(learned.particles), np.asarray(learned.probabilities)
+    np.testing.assert_allclose(theta.sum(axis=1), 1.0, atol=1e-12)
+    assert theta.min() > 0
+    exact = np.asarray([1.0, 2.0, 3.0]) + np.bincount(ys.ravel(), minlength=3)
+    for k in range(3):
+        one = stats.beta(exact[k], exact.sum() - exact[k])
+        assert_posterior(theta[:, k], weight, one.mean(), one.std())
+
+
+@pytest.mark.parametrize("sampler", [Particles, Langevin])
+def test_supports_that_depend_on_theta(sampler):
+    """Nearly all of the prior becomes impossible; and all of it, with data beyond."""
+    belief = bound(sampler(dist.LogNormal(0.0, 1.0), 2000), uniform)
+    ys = jnp.asarray([[2.5, 0.3], [3.0, 1.0]])
+    learned = follow(belief, uniform, jnp.zeros(2), ys, random.key(0))
+    theta, weight = draws(learned)
+    assert np.asarray(theta)[weight > 0].min() >= 3.0
+    grid = np.linspace(3.0, 60.0, 400_001)
+    density = stats.lognorm(1.0).pdf(grid) / grid**4
+    mean = (density * grid).sum() / density.sum()
+    sd = np.sqrt((density * grid**2).sum() / density.sum() - mean**2)
+    assert_posterior(theta, weight, mean, sd, slack=2.0)  # heavy tails
+    lost = follow(belief, uniform, jnp.zeros(2), ys + 1e9, random.key(0))
+    assert np.isnan(lost.sample(random.key(1), (3,))).all()
+
+
+def test_steps_that_are_never_refused_have_the_bias_they_are_said_to_have():
+    xs, ys = normal_data()
+    _, sd = exact_normal(xs, ys)
+    belief = bound(Langevin(PRIOR, 3000, adjusted=False, step_size=0.3), normal)
+    learned = follow(belief, normal, xs, ys, random.key(0))
+    ratio = moments(learned.chains, np.full(3000, 1 / 3000))[1] / sd
+    assert ratio == pytest.approx(np.sqrt((1 - np.sqrt(1 - 0.6)) / 0.3), abs=0.05)
+    assert ratio > 1.05  # and those that may be: `test_normal_mean_is_the_exact_posterior`
+    assert learned.step_size == 0.3
+
+
+# The laws, as far as they hold for draws. Others hold within Monte-Carlo error, which the tests
+# above see: there, data come in batches of one size and another.
+
+
+@pytest.fixture(scope="module", params=["particles", "langevin"])
+def learner(request):
+    """A belief that keeps the data, and one that keeps statistics; after some batches."""
+    if request.param == "particles":
+        belief, model = with_room(bound(Particles(BOTH, 200), heavy), 64), heavy
+    else:
+        belief, model = bound(Langevin(BOTH, 100), mean_and_scale), mean_and_scale
+    batch = jnp.asarray([1.0, 4.0, 2.5, -1.0])
+    weight = jnp.asarray([1.0, 0.0, 1.0, 0.0])
+    learned = update(belief, model, jnp.asarray(0.5), batch, weight, random.key(0))
+    return belief, learned, model, batch, weight
+
+
+def assert_same(one, other, tolerance=1e-8):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def theta_of(belief):
+    return draws(belief)[0]
+
+
+def test_weight_zero_is_no_observation(learner):
+    belief, learned, model, batch, _ = learner
+    fewer = update(belief, model, jnp.asarray(0.5), batch[::2], None, random.key(0))
+    assert_same(theta_of(learned), theta_of(fewer))
+    assert learned.effective_size == fewer.effective_size == 2
+
+
+def test_types_do_not_change(learner):
+    belief, learned, *_ = learner
+    assert jax.tree.map(jax.typeof, belief) == jax.tree.map(jax.typeof, learned)
+
+
+def test_saved_and_restored_is_bit_identical(learner):
+    belief, learned, model, batch, weight = learner
+    buffer = io.BytesIO()
+    eqx.tree_serialise_leaves(buffer, learned)
+    buffer.seek(0)
+    restored = eqx.tree_deserialise_leaves(buffer, belief)
+    assert eqx.tree_equal(learned, restored)
+    one, other = (
+        update(b, model, jnp.asarray(0.5), batch, weight, random.key(7))
+        for b in (learned, restored)
+    )
+    assert eqx.tree_equal(one, other)
+
+
+def test_runs_that_share_a_belief_do_not_share_its_draws(learner):
+    belief, learned, model, batch, weight = learner
+    other = update(belief, model, jnp.asarray(0.5), batch, weight, random.key(1))
+    assert not np.isin(other.positions[:, 0], learned.positions[:, 0]).any()
+    again = update(belief, model, jnp.asarray(0.5), batch, weight, random.key(0))
+    assert eqx.tree_equal(learned, again)
+
+
+def test_vmap_equals_a_loop():
+    belief = with_room(bound(Particles(BOTH, 50), heavy), 64)
+    batches, keys = random.normal(random.key(0), (3, 2)), random.split(random.key(1), 3)
+    stacked = quickly(
+        jax.vmap(lambda batch, key: belief.update(heavy, jnp.asarray(0.5), batch, None, key))
+    )(batches, keys)
+    for i in range(3):
+        single = update(belief, heavy, jnp.asarray(0.5), batches[i], None, keys[i])
+        assert_same(jax.tree.map(lambda leaf, i=i: leaf[i], stacked), single)
+
+
+def test_draws_follow_the_mixture(learner):
+    _, learned, model, *_ = learner
+    x, n = jnp.asarray(0.7), 20_000
+    theta = learned.sample(random.key(1), (n,))
+    probabilities = draws(learned)[1]
+    mean = probabilities @ np.asarray(theta_of(learned)["mean"])
+    spread = moments(theta_of(learned)["mean"], probabilities)[1]
+    assert np.mean(theta["mean"]) == pytest.approx(mean, abs=5 * spread / np.sqrt(n))
+    values = jnp.linspace(-400.0, 400.0, 40_001)
+    density = jax.jit(jax.vmap(lambda xi: learned.log_mixture(model, x, xi)))(values)
+    mass = np.exp(density) * (values[1] - values[0])
+    assert mass.sum() == pytest.approx(1.0, abs=1e-3)
+    assert (mass * values).sum() == pytest.approx(mean + 0.7, abs=1e-2)
+
+
+# In loops.
+
+
+def test_an_agent_learns_from_what_it_keeps():
+    belief = with_room(bound(Particles(BOTH, 100), heavy), 100)
+    agent = pg.Agent(problem(heavy), belief, 1.0)
+    rng = np.random.default_rng(0)
+    for _ in range(14):
+        agent.observe(rng.normal(1.0 + agent.decision, 1.0, 7))
+    kept = agent.belief.evidence
+    assert kept.capacity == 128
+    assert int(kept.count) == agent.belief.effective_size == 98
+    assert agent.belief.probabilities @ agent.belief.particles["mean"] == pytest.approx(1.0, abs=1)
+    with pytest.raises(errors.BatchError):
+        agent.observe([np.nan])
+
+
+@pytest.mark.parametrize(
+    ("sampler", "model"), [(Particles(PRIOR, 100), normal), (Langevin(BOTH, 20, steps=3), heavy)]
+)
+def test_simulations_learn(sampler, model):
+    truth = 4.0 if model is normal else {"mean": 1.0, "scale": 1.0}
+    seen = pg.simulate(
+        pg.BayesianSGD(problem(model)),
+        sampler,
+        1.0,
+        truth,
+        runs=4,
+        horizon=70,
+        batch_size=2,
+        record=lambda state: jnp.mean(state.belief.positions, axis=0)[0],
+    )
+    assert not seen.diverged().any()
+    means = seen.record[:, -1]
+    assert np.mean(means) == pytest.approx(4.0 if model is normal else 1.0, abs=0.5)
+    assert len(np.unique(means)) == 4
+
+
+# At the door.
+
+
+def test_learning_needs_a_key_and_a_problem():
+    for belief in (Particles(PRIOR, 10), Langevin(PRIOR, 10)):
+        with pytest.raises(errors.SettingError, match="bound to a problem"):
+            belief.update(normal, jnp.asarray(0.0), jnp.ones(1), None, random.key(0))
+        with pytest.raises(errors.SettingError, match="key"):
+            bound(belief, normal).update(normal, jnp.asarray(0.0), jnp.ones(1))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Particles(PRIOR, 1),
+        lambda: Particles(PRIOR, 10.0),
+        lambda: Particles(PRIOR, move="gibbs"),
+        lambda: Particles(PRIOR, moves=0),
+        lambda: Particles(PRIOR, seed=-1),
+        lambda: Langevin(PRIOR, 1),
+        lambda: Langevin(PRIOR, steps=0),
+        lambda: Langevin(PRIOR, adjusted="yes"),
+        lambda: Langevin(PRIOR, step_size=0.0),
+        lambda: Langevin(PRIOR, step_size=[0.1]),
+        lambda: Langevin(PRIOR, step_size=0.5, adjusted=False),
+    ],
+)
+def test_bad_settings_are_refused(build):
+    with pytest.raises(errors.SettingError):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("prior", "said"),
+    [
+        (3.0, "must be a distribution, got 3.0"),
+        ({}, "must be a distribution"),
+        ({"a": PRIOR, "b": None}, r"prior\['b'\] must be a distribution, got None"),
+        ([1.0, 2.0], r"prior\[0\] must be a distribution, got 1.0"),
+        (dist.Poisson(1.0), "of real numbers, got Poisson"),
+        (dist.Normal(0.0, -1.0, validate_args=False), "no proper Normal"),
+        (dist.Normal(np.nan, 1.0, validate_args=False), "no proper Normal"),
+        (dist.Normal(0.0, np.inf, validate_args=False), "finite draws"),
+        (dist.Delta(1.0), "write it into the model"),
+        (dist.ImproperUniform(dist.constraints.real, (), ()), "must have draws"),
+        (dist.ProjectedNormal(jnp.ones(2)), "R\\^k maps onto"),
+    ],
+)
+def test_what_is_no_prior_is_refused(prior, said):
+    with pytest.raises(errors.PriorError, match=said):
+        Particles(prior, 10)
+    with pytest.raises(errors.PriorError):
+        Particles(PRIOR, 10, forget=0.0)
+
+
+def test_without_blackjax_all_but_moves_work(monkeypatch):
+    monkeypatch.setitem(sys.modules, "blackjax.mcmc", None)
+    with pytest.raises(errors.SettingError, match="blackjax"):
+        Particles(PRIOR, 10)
+    Langevin(PRIOR, 10)
+    script = "import sys, postgrad; sys.exit('blackjax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+# Priors.
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        dist.Normal(1.0, 2.0),
+        dist.LogNormal(0.0, 0.5),
+        dist.HalfNormal(3.0),
+        dist.Uniform(-1.0, 3.0),
+        dist.Beta(2.0, 3.0),
+        dist.TruncatedNormal(0.0, 1.0, low=0.5),
+    ],
+    ids=lambda prior: type(prior).__name__,
+)
+def test_densities_without_walls_are_densities(prior):
+    """They integrate to one, and give back the prior's mean and round trips."""
+    stated = Prior(prior)
+    z = jnp.linspace(-25.0, 25.0, 20_001)[:, None]
+    theta, log_p = jax.jit(jax.vmap(lambda z: (stated.constrain(z), stated.log_density(z))))(z)
+    mass = np.exp(log_p) * (z[1] - z[0])
+    assert mass.sum() == pytest.approx(1.0, abs=1e-6)
+    sampled = np.asarray(prior.sample(random.key(0), (20_000,)))
+    error = float(5 * sampled.std() / np.sqrt(20_000))
+    assert sampled.mean() == pytest.approx(float(mass @ theta), abs=error)
+    middle = slice(9_000, 11_000, 100)
+    np.testing.assert_allclose(jax.vmap(stated.unconstrain)(theta[middle]), z[middle], atol=1e-9)
+
+
+def test_theta_has_the_shape_of_its_prior():
+    prior = {
+        "curve": dist.MultivariateNormal(jnp.zeros(3), jnp.eye(3)),
+        "shares": dist.Dirichlet(jnp.ones(4)),
+        "levels": (dist.Normal(jnp.zeros(2), 1.0), dist.HalfNormal(1.0)),
+    }
+    belief = Particles(prior, 7)
+    assert belief.positions.shape == (7, 3 + 3 + 2 + 1)
+    shapes = jax.tree.map(lambda leaf: leaf.shape, belief.particles)
+    assert shapes == {"curve": (7, 3), "shares": (7, 4), "levels": ((7, 2), (7,))}
+
+
+def test_a_saved_prior_does_not_depend_on_the_order_of_its_parameters():
+    """numpyro keeps them in a set, whose order differs from process to process."""
+    stated = Prior({"b": dist.Normal(1.0, 2.0), "a": dist.Gumbel(3.0, 4.0)})
+    assert [float(number) for number in stated.numbers] == [3.0, 4.0, 1.0, 2.0]  # loc, scale
+    assert float(stated.parts["b"].scale) == 2.0
+
+
+# Against NUTS.
+
+SHARES = np.asarray([0.05, 0.25, 0.5, 0.75, 0.95])
+
+
+def summary(theta, weight):
+    """Mean and quantiles of each coordinate, (6, d)."""
+    order = np.argsort(theta, axis=0)
+    below = np.cumsum(weight[order], axis=0) - 0.5 * weight[order]
+    ranked = np.take_along_axis(theta, order, axis=0)
+    quantiles = [np.interp(SHARES, *pair) for pair in zip(below.T, ranked.T, strict=True)]
+    return np.concatenate([(weight @ theta)[None], np.transpose(quantiles)])
+
+
+def flat(theta, axes):
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(theta)]
+    return np.concatenate([leaf.reshape(*leaf.shape[:axes], -1) for leaf in leaves], axis=-1)
+
+
+def mean_and_error(values):
+    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+
+
+def nuts(prior, model, xs, ys, chains, length):
+    def program():
+        theta = {name: numpyro.sample(name, part) for name, part in prior.items()}
+        each = jax.vmap(lambda x, y: jnp.sum(model(x, theta).log_prob(y)))
+        numpyro.factor("data", jnp.sum(each(xs, ys)))
+
+    sampler = MCMC(
+        NUTS(program),
+        num_warmup=300,
+        num_samples=length,
+        num_chains=chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    sampler.run(random.key(1))
+    theta = flat({name: sampler.get_samples(True)[name] for name in prior}, 2)
+    even = np.full(length, 1.0 / length)
+    return mean_and_error(np.asarray([summary(chain, even) for chain in theta]))
+
+
+def assert_agrees_with_nuts(prior, model, xs, ys, move, count, replications):
+    """Each mean and quantile within four standard errors, from replications of both."""
+    belief = Particles(prior, count, move=move).bind(problem(model), xs[0])
+    belief = with_room(belief, len(xs))
+    assert belief.stores_history
+    found = []
+    for i in range(replications):
+        learned = follow_well(belief, model, xs, ys, random.key(i))
+        found.append(summary(flat(learned.particles, 1), np.asarray(learned.probabilities)))
+    mine, mine_error = mean_and_error(np.asarray(found))
+    theirs, their_error = nuts(prior, model, xs, ys, chains=12, length=400)
+    z = (mine - theirs) / np.hypot(mine_error, their_error)
+    assert np.abs(z).max() < 4.0, z
+
+
+def test_particles_agree_with_nuts_on_a_price_response():
+    rng = np.random.default_rng(5)
+    xs = rng.uniform(1.0, 9.0, 200)
+    ys = (40.0 - 3.0 * xs + rng.normal(0.0, 2.5, 200))[:, None]
+    prior = {"a": dist.Normal(0.0, 50.0), "b": dist.LogNormal(0.0, 1.5), "s": dist.HalfNormal(10.0)}
+
+    def model(x, theta):
+        return dist.Normal(theta["a"] - theta["b"] * x, theta["s"])
+
+    assert_agrees_with_nuts(
+        prior, model, jnp.asarray(xs), jnp.asarray(ys), "random-walk", 1000, replications=10
+    )
+
+
+def test_particles_agree_with_nuts_in_twenty_dimensions():
+    """A logistic regression on correlated features, twenty rows at a time."""
+    d, rng = 20, np.random.default_rng(6)
+    xs = rng.normal(size=(20, 20, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)))
+    slopes = 0.5 * rng.normal(size=d)
+    ys = (rng.random((20, 1, 20)) < 1.0 / (1.0 + np.exp(-xs @ slopes))[:, None]).astype(float)
+    prior = {"slopes": dist.Normal(jnp.zeros(d), 2.0).to_event(1)}
+
+    def model(x, theta):
+        return dist.Bernoulli(logits=x @ theta["slopes"]).to_event(1)
+
+    assert_agrees_with_nuts(
+        prior, model, jnp.asarray(xs), jnp.asarray(ys), "hmc", 300, replications=10
+    )
