@@ -4,10 +4,6 @@ import jax.numpy as jnp
 from jax import lax, random
 from jaxtyping import Array, Float
 
-# So many candidates are drawn at once. Each is taken with probability 0.95 at least, and nearly
-# always if the shape is large, so hardly ever does anyone have to wait for more.
-_CANDIDATES = 1
-
 
 def gamma(key: Array, shape: Float[Array, "..."]) -> Float[Array, "..."]:
     """Gamma(shape, 1) draws, one for each shape; those of tiny shapes may underflow to zero.
@@ -15,7 +11,7 @@ def gamma(key: Array, shape: Float[Array, "..."]) -> Float[Array, "..."]:
     Marsaglia and Tsang (2000): with d = a - 1/3 and normal z, d (1 + z / sqrt(9 d))^3 is taken with
     a probability that makes it Gamma(a) exactly, for a >= 1; below that, Gamma(a + 1) U^(1/a) is
     Gamma(a). `jax.random.gamma` tries one candidate after another, in a loop whose random numbers
-    cannot be drawn ahead; here the first few are, and the loop is there for what remains.
+    cannot be drawn ahead; here those of the first are, and the loop is there for what remains.
     """
     large, log_small = _factors(key, shape)
     return large * jnp.exp(log_small)
@@ -31,27 +27,25 @@ def _factors(key: Array, a: Float[Array, "..."]) -> tuple[Array, Array]:
     """A draw for a shape of one or more, and the logarithm of what makes it one for a smaller."""
     d = jnp.where(a < 1.0, a + 1.0, a) - 1.0 / 3.0
     root = lax.rsqrt(9.0 * d)
-    key_small, key_first, key_rest = random.split(key, 3)
 
-    def attempt(key: Array) -> tuple[Array, Array]:
-        z = random.normal(random.fold_in(key, 0), a.shape)
-        log_u = jnp.log(random.uniform(random.fold_in(key, 1), a.shape))
+    def attempt(i: Array) -> tuple[Array, Array]:
+        """A candidate, and log U - log p with its probability p: taken if that is negative."""
+        key_z, key_u = random.split(random.fold_in(key, i))
+        z = random.normal(key_z, a.shape)
+        log_u = jnp.log(random.uniform(key_u, a.shape))
         v = (1.0 + z * root) ** 3
-        log_v = jnp.log(jnp.where(v > 0, v, 1.0))
-        return v, (v > 0) & (log_u < 0.5 * z**2 + d * (1.0 - v + log_v))
-
-    v, taken = attempt(random.fold_in(key_first, 0))
-    for i in range(1, _CANDIDATES):
-        other, good = attempt(random.fold_in(key_first, i))
-        v, taken = jnp.where(taken, v, other), taken | good
+        log_p = 0.5 * z**2 + d * (1.0 - v + jnp.log(jnp.where(v > 0, v, 1.0)))
+        return v, jnp.where(v <= 0, jnp.inf, log_u - log_p)
 
     def again(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        count, v, taken = carry
-        other, good = attempt(random.fold_in(key_rest, count))
-        return count + 1, jnp.where(taken, v, other), taken | good
+        i, v, margin = carry
+        other, new = attempt(i)
+        taken = margin < 0
+        return i + 1, jnp.where(taken, v, other), jnp.where(taken, margin, new)
 
-    # A shape that is not a number takes nothing: it must not wait for ever.
-    start = (jnp.zeros((), jnp.uint32), v, taken | ~(d > 0))
-    _, v, _ = lax.while_loop(lambda carry: ~jnp.all(carry[2]), again, start)
-    log_u = jnp.log1p(-random.uniform(key_small, a.shape))
-    return d * v, jnp.where(a < 1.0, log_u / a, 0.0)
+    # The first is drawn ahead, and taken with probability 0.95 at least. A shape that is not a
+    # number takes nothing: it must not wait for ever.
+    first = (jnp.ones((), jnp.uint32), *attempt(jnp.zeros((), jnp.uint32)))
+    _, v, margin = lax.while_loop(lambda carry: jnp.any(carry[2] >= 0), again, first)
+    # Given that U < p, U / p is uniform again.
+    return d * v, jnp.where(a < 1.0, margin / a, 0.0)

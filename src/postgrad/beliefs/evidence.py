@@ -387,17 +387,10 @@ def _central(thetas: PyTree) -> PyTree:
 def _gap(totals: Totals, problem: Problem, thetas: PyTree) -> Float[Array, ""]:
     """By how much statistics and densities differ at most, for data at several decisions."""
     x = totals.x
-    noise = random.normal(random.key(1), (_DECISIONS, *x.shape))
-    sizes = jnp.arange(float(_DECISIONS)).reshape(-1, *(1,) * x.ndim) / _DECISIONS
-    places = jax.vmap(problem.feasible.project)(x + (1.0 + jnp.max(jnp.abs(x))) * sizes * noise)
-    count = jax.tree.leaves(thetas)[0].shape[0]
-    truths = jax.tree.map(lambda leaf: leaf[np.arange(_DECISIONS) % count], thetas)
-
-    def draw(x: Decision, theta: PyTree, key: Array) -> Array:
-        return problem.model(x, theta).sample(key, (2,))
-
-    keys = random.split(random.key(2), _DECISIONS)
-    batches = jax.vmap(draw)(places, truths, keys)
+    noise = np.random.default_rng(0).normal(size=(_DECISIONS, *x.shape))
+    noise *= np.linspace(0.0, 1.0, _DECISIONS).reshape(-1, *(1,) * x.ndim)
+    places = jax.vmap(problem.feasible.project)(x + (1.0 + jnp.max(jnp.abs(x))) * noise)
+    data = problem.model(x, totals.theta).sample(random.key(0), (_DECISIONS, 1))
 
     def one(x: Decision, batch: Array) -> Array:
         added = totals.add(problem.model, x, batch, None)
@@ -408,7 +401,7 @@ def _gap(totals: Totals, problem: Problem, thetas: PyTree) -> Float[Array, ""]:
 
         return jnp.max(jax.vmap(at)(thetas))
 
-    return jnp.max(jax.vmap(one)(places, batches))
+    return jnp.max(jax.vmap(one)(places, data))
 
 
 def _shapes(evidence: Evidence) -> PyTree:
