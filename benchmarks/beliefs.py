@@ -1,6 +1,6 @@
 """Every belief on every problem of the paper that fits it: error at the last stage, time a stage.
 
-python benchmarks/beliefs.py [BELIEF ...] [--runs 100] [--horizon 1000] [--json]
+python benchmarks/beliefs.py [BELIEF ...] [--problem NAME] [--runs 100] [--horizon 1000] [--json]
 
 The literal algorithm (K = 1, one sample, a_t = 2/(t + 5)) with the experiment's gradient, in
 `simulate`: what differs is the belief. Priors are about as wide as the paper's grids. Times are of
@@ -195,12 +195,14 @@ def particles_latency(count: int = 10_000, batches: int = 1000) -> dict[str, flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("beliefs", nargs="*", help="some of them; all, if not given")
+    parser.add_argument("--problem", action="append", choices=list(TABLE), help="all, if not given")
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--horizon", type=int, default=1000)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     results: dict[str, Any] = {}
-    for name, entries in TABLE.items():
+    for name in options.problem or TABLE:
+        entries = TABLE[name]
         results[name] = {}
         for label, entry in entries.items():
             if options.beliefs and label.split()[0] not in ("Grid", *options.beliefs):
@@ -214,7 +216,7 @@ def main() -> None:
                     f"{found['stage_us']:.2f} | {found['x_grid']:.2f} |",
                     flush=True,
                 )
-    if not options.beliefs or "Particles" in options.beliefs:
+    if not options.problem and (not options.beliefs or "Particles" in options.beliefs):
         results["particles"] = particles_latency()
         if not options.json:
             print(results["particles"])

@@ -151,7 +151,6 @@ CASES = {
         (bound(pg.MaximumLikelihood(MANY), poisson), poisson),
     ],
     pg.Beta: [
-        (pg.Beta(2.0, 3.0), bernoulli),
         (pg.Beta(2.0, 3.0), binomial),
         (pg.Beta(2.0, 3.0), geometric),
         (pg.Beta(2.0, 3.0), negative_binomial),
@@ -192,7 +191,6 @@ CASES = {
         (pg.NormalInverseWishart([1.0, -1.0], 0.5, 4.0, [[2.0, 0.5], [0.5, 1.0]]), correlated)
     ],
     pg.Particles: [
-        (bound(pg.Particles(dist.Gamma(2.0, 0.5), 100), poisson), poisson),
         (bound(pg.Particles(dist.Normal(3.0, 2.0), 100), student), student),
     ],
     pg.Langevin: [(bound(pg.Langevin(dist.Normal(3.0, 2.0), 50), normal), normal)],

@@ -12,8 +12,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import calibration
 from calibration_cases import EXACT
 
+# One model for each belief here; the others differ in the statistics alone, which the laws compare.
+ONE_EACH = {type(case.belief): name for name, case in EXACT.items()}
 
-@pytest.mark.parametrize("name", EXACT)
+
+@pytest.mark.parametrize("name", ONE_EACH.values())
 def test_exact_beliefs_are_calibrated(name):
     p, _ = calibration.calibrate(EXACT[name], 20_000, 3)
     assert p.min() * len(p) * len(EXACT) > 1e-3

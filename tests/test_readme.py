@@ -28,3 +28,12 @@ def test_public_names_are_there():
 
 def test_arrays_are_float64():
     assert pg.Grid(np.arange(3, dtype=np.float32)).points.dtype == np.float64
+
+
+def test_example_of_beliefs_runs():
+    page = Path(__file__).parents[1] / "docs" / "beliefs.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    scope = {}
+    exec(compile(example, "beliefs.md", "exec"), scope)
+    assert not scope["agent"].belief.exact
+    assert 1.0 <= scope["agent"].decision <= 10.0

@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.beliefs.belief import log_likelihood
 from postgrad.beliefs.memory import Memory
@@ -75,6 +75,11 @@ class Evidence(eqx.Module):
     @abc.abstractmethod
     def faded(self, memory: Memory) -> Self:
         """What remains of it, now that one more batch is there."""
+
+    @property
+    @abc.abstractmethod
+    def is_whole(self) -> Bool[Array, ""]:
+        """Whether all data are in it; else l_t is not a number."""
 
     @abc.abstractmethod
     def is_like(self, other: "Evidence") -> bool:
@@ -123,6 +128,11 @@ class Totals(Evidence):
         if memory.forget is None:
             return self
         return eqx.tree_at(lambda self: self.sums, self, self.sums.scaled(memory.forget))
+
+    @property
+    def is_whole(self) -> Array:
+        """Not after data outside the support."""
+        return ~jnp.any(jnp.isnan(self.sums.value))
 
     def is_like(self, other: Evidence) -> bool:
         """Sums of the same statistics."""
@@ -190,6 +200,11 @@ class History(Evidence):
     def faded(self, memory: Memory) -> Self:
         """All weights alike."""
         return eqx.tree_at(lambda self: self.weight, self, memory.fade(self.weight))
+
+    @property
+    def is_whole(self) -> Array:
+        """Not after rows for which there was no room."""
+        return ~jnp.any(jnp.isnan(self.weight))
 
     def is_like(self, other: Evidence) -> bool:
         """Rows of the same shapes."""

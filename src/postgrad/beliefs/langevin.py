@@ -194,10 +194,12 @@ class Langevin(Belief):
 
         start = (jnp.zeros((), jnp.int32), jnp.zeros(()), positions, self.step_size)
         _, _, positions, step_size = lax.while_loop(is_far, approach, start)
+        evidence = bridge.crossed()
+        positions = jnp.where(evidence.is_whole, positions, jnp.nan)
         return eqx.tree_at(
             lambda self: (self.evidence, self.positions, self.step_size, self.memory),
             self,
-            (bridge.crossed(), positions, step_size, self.memory.after(batch, weight)),
+            (evidence, positions, step_size, self.memory.after(batch, weight)),
         )
 
     def _run(

@@ -210,12 +210,14 @@ class Particles(Belief):
         start = (jnp.zeros((), jnp.int32), jnp.zeros(()), cloud)
         _, phi, cloud = lax.while_loop(is_far, approach, start)
         log_weights = cloud.log_weights + (1.0 - phi) * bridge.change(cloud.past, cloud.present)
+        evidence = bridge.crossed()
+        log_weights = jnp.where(evidence.is_whole, log_weights, jnp.nan)
         gained = None if cloud.past is None else self.memory.fade(cloud.past) + cloud.present
         return eqx.tree_at(
             _moving,
             self,
             (
-                bridge.crossed(),
+                evidence,
                 cloud.positions,
                 log_weights - jnp.max(log_weights),
                 gained,
