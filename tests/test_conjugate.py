@@ -344,6 +344,11 @@ def test_effective_size_settles():
     assert belief.scale == pytest.approx((1.0 + 2 / 0.05) ** -0.5, rel=1e-6)
 
 
+def drift(agent, rng):
+    for stage in range(120):
+        agent.observe(rng.normal(0.0 if stage < 80 else 6.0, 1.0))
+
+
 def test_agents_follow_a_drifting_world_if_they_forget():
     rng = np.random.default_rng(0)
     model = problem(lambda x, t: dist.Normal(t, 1.0))
@@ -351,8 +356,7 @@ def test_agents_follow_a_drifting_world_if_they_forget():
     for forget in (None, 0.9):
         agent = pg.Agent(model, pg.Normal(0.0, 5.0, forget=forget), 1.0)
         with pytest.warns(pg.MisspecificationWarning, match="change"):
-            for stage in range(120):
-                agent.observe(rng.normal(0.0 if stage < 80 else 6.0, 1.0))
+            drift(agent, rng)
         means[forget] = float(agent.belief.mean)
     assert means[None] < 3.0
     assert means[0.9] == pytest.approx(6.0, abs=1.2)
