@@ -153,7 +153,7 @@ def measure(name: str, entry: Entry, runs: int, horizon: int) -> dict[str, float
             gradient = pg.Pathwise()  # atoms that move with x have no score
         problem = eqx.tree_at(lambda p: p.model, problem, model)
     runs = max(2, round(entry.share * runs))
-    algorithm = pg.BayesianSGD(problem, gradient)
+    algorithm = pg.BayesianSGD(problem, **pg.presets.paper(gradient=gradient))
     belief = entry.belief(instance)
 
     def run() -> pg.Simulation:
@@ -183,7 +183,8 @@ def particles_latency(count: int = 10_000, batches: int = 1000) -> dict[str, flo
         ("particles", pg.Particles(dist.Normal(10.5, 6.0), count)),
         ("grid", pg.Grid(instance.points)),
     ):
-        agent = pg.Agent(instance.problem, belief, instance.x)
+        options = pg.presets.paper(gradient=pg.Pathwise())
+        agent = pg.Agent(instance.problem, belief, instance.x, **options)
         agent.observe(data[0])  # compiles
         start = time.perf_counter()
         for y in data[1:]:

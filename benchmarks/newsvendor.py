@@ -55,7 +55,9 @@ def measure(name: str, runs: int, horizon: int, rounds: int) -> dict[str, float]
     def run() -> None:
         if not kept:
             instance = experiment.instance(experiment.region.feasible)
-            algorithm = pg.BayesianSGD(instance.problem, experiment.gradient)
+            algorithm = pg.BayesianSGD(
+                instance.problem, **pg.presets.paper(gradient=experiment.gradient)
+            )
             belief = pg.Grid(instance.points).bind(instance.problem, instance.x)
             kept.update(instance=instance, algorithm=algorithm, belief=belief)
         instance = kept["instance"]
@@ -87,7 +89,7 @@ def distance(name: str, stages: int) -> float:
     """The largest total-variation distance to the dense posterior, over the stages of one run."""
     experiment = EXPERIMENTS[name]
     instance = experiment.instance(experiment.region.feasible)
-    algorithm = pg.BayesianSGD(instance.problem, experiment.gradient)
+    algorithm = pg.BayesianSGD(instance.problem, **pg.presets.paper(gradient=experiment.gradient))
     state = algorithm.init(pg.Grid(instance.points), instance.x)
     step = eqx.filter_jit(algorithm.step)
     dense, look, worst = np.zeros((125, 15625)), focus.patience(state), 0.0

@@ -19,9 +19,14 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     results = {}
-    for label, gradient in (("pathwise", pg.Pathwise()), ("mixture-score", pg.MixtureScore())):
+    options_of = {
+        "default": {},
+        "pathwise": pg.presets.paper(gradient=pg.Pathwise()),
+        "mixture-score": pg.presets.paper(),
+    }
+    for label, chosen in options_of.items():
         world = quadratic.univariate_dependent()
-        agent = pg.Agent(world.problem, pg.Grid(world.points), world.x, gradient=gradient)
+        agent = pg.Agent(world.problem, pg.Grid(world.points), world.x, **chosen)
         data = np.random.default_rng(0).normal(6.0, 4.0, options.count)
         agent.observe(data[0])  # compiles
         times = []

@@ -90,9 +90,9 @@ def log_likelihood(residuals: np.ndarray) -> np.ndarray:
 
 
 def log_likelihood_by_definition(residuals: np.ndarray) -> np.ndarray:
-    """The same, with the quadratic forms written as they are defined: some 100 times slower."""
+    """The same, with the quadratic forms written as they are defined."""
     deviations = residuals[:, None] - MEANS
-    forms = np.einsum("nmi,cij,nmj->mc", deviations, PRECISIONS, deviations)
+    forms = np.einsum("nmi,cij,nmj->mc", deviations, PRECISIONS, deviations, optimize=True)
     return -0.5 * (forms + len(residuals) * LOG_DETERMINANTS)
 
 

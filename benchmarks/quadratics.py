@@ -36,7 +36,7 @@ def best(function: Callable[[], object], rounds: int) -> float:
 def ours(name: str, curve: str, runs: int) -> Callable[[], np.ndarray]:
     experiment = EXPERIMENTS[name]
     instance = experiment.instance(BOX)
-    algorithm = pg.BayesianSGD(instance.problem, experiment.gradient)
+    algorithm = pg.BayesianSGD(instance.problem, **pg.presets.paper(gradient=experiment.gradient))
     belief = ALGORITHMS[curve].belief(instance)
 
     def run() -> np.ndarray:

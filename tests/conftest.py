@@ -9,3 +9,11 @@ def _programs_of_one_module_only():
     """Compiled programs are kept for one module: those of all would take gigabytes."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def quickly():
+    """For modules whose programs are run once or twice: compiling them well takes longer."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

@@ -8,35 +8,40 @@ import pytest
 
 import postgrad as pg
 from postgrad import errors
+from postgrad.beliefs.evidence import room
 from postgrad.problems import quadratic
+
+pytestmark = pytest.mark.usefixtures("quickly")
 
 ONE = quadratic.univariate_dependent()
 
 
+# Module-level problems, so that agents share programs; what the descent does is not the point here,
+# and the paper's compiles faster.
+POSITIVE = pg.Problem(
+    lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Exponential(1.0 / theta), pg.Box(0, 50)
+)
+BOUNDED = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(theta, theta + 2))
+VECTOR = pg.Problem(
+    lambda x, xi: jnp.sum((x - xi) ** 2),
+    lambda x, theta: dist.Normal(theta * jnp.ones(3), 1.0).to_event(1),
+)
+
+
 def agent(**options):
-    return pg.Agent(ONE.problem, pg.Grid(ONE.points), 0.0, **options)
+    return pg.Agent(ONE.problem, pg.Grid(ONE.points), 0.0, **pg.presets.paper(**options))
 
 
 def positive():
-    problem = pg.Problem(
-        lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Exponential(1.0 / theta), pg.Box(0, 50)
-    )
-    return pg.Agent(problem, pg.Grid(jnp.arange(1.0, 9.0)), 1.0)
+    return pg.Agent(POSITIVE, pg.Grid(jnp.arange(1.0, 9.0)), 1.0, **pg.presets.paper())
 
 
 def bounded():
-    problem = pg.Problem(
-        lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(theta, theta + 2)
-    )
-    return pg.Agent(problem, pg.Grid([0.0, 1.0, 5.0]), 1.0)
+    return pg.Agent(BOUNDED, pg.Grid([0.0, 1.0, 5.0]), 1.0, **pg.presets.paper())
 
 
 def vector():
-    problem = pg.Problem(
-        lambda x, xi: jnp.sum((x - xi) ** 2),
-        lambda x, theta: dist.Normal(theta * jnp.ones(3), 1.0).to_event(1),
-    )
-    return pg.Agent(problem, pg.Grid([0.0, 1.0]), np.zeros(3))
+    return pg.Agent(VECTOR, pg.Grid([0.0, 1.0]), np.zeros(3), **pg.presets.paper())
 
 
 BAD = {
@@ -92,9 +97,11 @@ def test_bad_decision_in_force_is_refused(x):
     assert eqx.tree_equal(subject.state, before)
 
 
-def test_divergence_is_refused():
+@pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
+def test_divergence_is_refused(options):
     problem = pg.Problem(lambda x, xi: jnp.exp(x**2), lambda x, theta: dist.Normal(theta, 1.0))
-    subject = pg.Agent(problem, pg.Known(0.0), 26.6)  # exp(26.6^2) is a number, 2x exp(x^2) none
+    # exp(26.6^2) is a number, 2x exp(x^2) none
+    subject = pg.Agent(problem, pg.Known(0.0), 26.6, **options)
     before = subject.state
     with pytest.raises(errors.DivergenceError, match="not finite"):
         subject.observe([0.0])
@@ -108,14 +115,16 @@ def test_errors_are_value_errors_with_one_root():
     assert issubclass(errors.PostgradError, ValueError)
 
 
-def test_agent_is_the_algorithm():
+@pytest.mark.parametrize(("options", "sizes"), [(pg.presets.paper(), (1, 3, 5, 1)), ({}, (3, 4))])
+def test_agent_is_the_algorithm(options, sizes):
     """Padding to a power of two changes nothing."""
-    subject = agent(gradient=pg.MixtureScore(), seed=5)
-    algorithm = pg.BayesianSGD(ONE.problem, pg.MixtureScore(), seed=5)
+    subject = pg.Agent(ONE.problem, pg.Grid(ONE.points), 0.0, **options, seed=5)
+    algorithm = pg.BayesianSGD(ONE.problem, **options, seed=5)
     state = algorithm.init(pg.Grid(ONE.points), 0.0)
-    for size in (1, 3, 5, 2, 1):
+    step = eqx.filter_jit(lambda state, batch: algorithm.step(state, batch)[0])
+    for size in sizes:
         batch = np.random.default_rng(size).normal(6.0, 4.0, size)
-        state, _ = algorithm.step(state, jnp.asarray(batch))
+        state = step(state, jnp.asarray(batch))
         assert subject.observe(batch) == pytest.approx(float(state.decision), rel=1e-9)
     np.testing.assert_allclose(subject.belief.probabilities, state.belief.probabilities, rtol=1e-9)
 
@@ -133,13 +142,14 @@ def test_batch_sizes_share_compiled_programs():
         traced.append(xi)  # Python runs only when a program is made
         return (x - xi) ** 2
 
-    subject = pg.Agent(pg.Problem(cost, ONE.problem.model), pg.Known(4.0), 0.0)
+    problem = pg.Problem(cost, ONE.problem.model)
+    subject = pg.Agent(problem, pg.Known(4.0), 0.0, **pg.presets.paper())
     made, rng = [], np.random.default_rng(0)
-    for size in range(1, 17):
+    for size in range(1, 9):
         subject.observe(rng.normal(4.0 + subject.decision, 4.0, size))
         made.append(len(traced))
-    assert subject.stage == 16
-    assert len(set(made)) == 5  # sizes 1, 2, 4, 8 and 16
+    assert subject.stage == 8
+    assert len(set(made)) == 4  # sizes 1, 2, 4 and 8
 
 
 def test_decision_in_force_counts():
@@ -173,12 +183,14 @@ def test_step_size_that_turns_negative_is_refused():
     refused(subject, errors.StepSizeError, "stage 3")
 
 
-def test_infinite_gradient_is_refused_although_the_set_is_bounded():
+@pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
+def test_infinite_gradient_is_refused_although_the_set_is_bounded(options):
     problem = pg.Problem(
         lambda x, xi: (x - 1) ** 2 - jnp.sqrt(x), lambda x, theta: dist.Normal(theta, 1.0),
         pg.Box(0, 10),
     )  # fmt: skip
-    refused(pg.Agent(problem, pg.Known(0.0), 0.0), errors.DivergenceError, "not finite")
+    subject = pg.Agent(problem, pg.Known(0.0), 0.0, **options)
+    refused(subject, errors.DivergenceError, "not finite")
 
 
 def test_model_that_turns_improper_is_named():
@@ -235,11 +247,14 @@ def test_histories_grow_with_the_data():
     problem = pg.Problem(
         lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.StudentT(5.0, theta, 1.0), pg.Box(-9, 9)
     )
-    subject = pg.Agent(problem, pg.Particles(dist.Normal(0.0, 3.0), 200), 0.0)
+    belief = pg.Particles(dist.Normal(0.0, 3.0), 200)
+    subject = pg.Agent(problem, belief, 0.0, **pg.presets.paper())
     assert subject.belief.stores_history
-    rng = np.random.default_rng(0)
-    for _ in range(40):
-        subject.observe(1.0 + rng.standard_t(5.0, 5))
+    rng, capacities = np.random.default_rng(0), []
+    for _ in range(4):  # padded to 64: the second and the third have no room
+        subject.observe(1.0 + rng.standard_t(5.0, 50))
+        capacities.append(room(subject.state) + int(subject.belief.evidence.count))
+    assert capacities == [64, 128, 256, 256]
     assert subject.belief.evidence.count == 200
     particles, weights = subject.belief.particles, subject.belief.probabilities
     assert float(weights @ particles) == pytest.approx(1.0, abs=0.35)

@@ -17,6 +17,8 @@ from postgrad import errors
 from postgrad.beliefs.evidence import History
 from postgrad.density import log_density
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 
 def normal(x, theta):
     return dist.Normal(theta + 0.5 * x, 2.0)
@@ -196,6 +198,15 @@ CASES = {
     pg.Langevin: [(bound(pg.Langevin(dist.Normal(3.0, 2.0), 50), normal), normal)],
     pg.DirichletProcess: [
         (bound(pg.DirichletProcess(dist.Poisson(4.0), 2.0, capacity=32), counted), counted)
+    ],
+    pg.PosteriorMean: [
+        (pg.PosteriorMean(pg.Grid(POINTS, PRIOR)), exponential),
+        (pg.PosteriorMean(pg.Gamma(2.0, 0.5)), poisson),
+        (pg.PosteriorMean(bound(pg.Grid(MANY), exponential)), exponential),  # by draws
+    ],
+    pg.Thompson: [
+        (pg.Thompson(pg.Grid(POINTS, PRIOR)), normal),
+        (pg.Thompson(pg.Normal(3.0, 2.0)), normal),
     ],
     pg.FreeMaximumLikelihood: [
         (pg.FreeMaximumLikelihood(belief), model)

@@ -237,7 +237,7 @@ def newsvendor(observation):
 def test_grid_with_some_sales_at_the_stock_is_bayes_rule():
     problem = newsvendor(lambda x, theta: Censored(dist.Normal(theta, 3.0), upper=x))
     theta = np.arange(5.0, 26.0)
-    agent = pg.Agent(problem, pg.Grid(theta), x=12.0)
+    agent = pg.Agent(problem, pg.Grid(theta), x=12.0, steps=pg.Harmonic(2.0, 5.0))
     weights = np.ones(len(theta))
     for batch in ([np.inf, 9.5, np.inf], [11.0, 9.0, np.inf], 4 * [np.inf], [7.0, 8.0, np.inf]):
         x = float(agent.decision)

@@ -1,8 +1,10 @@
 """Claims that are measured on runs: they see what is planted, and the whole has its form."""
 
 import json
+from types import SimpleNamespace
 from typing import ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +26,8 @@ from postgrad.paper.claims.rules import Estimate
 from postgrad.paper.claims.trial import Meter
 from postgrad.problems import newsvendor as newsvendors
 from postgrad.problems import quadratic
+
+pytestmark = pytest.mark.usefixtures("quickly")
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 SILENT = Meter(lambda label, done, total: None, 1)
@@ -122,7 +126,7 @@ def test_divergence_is_that_of_the_mixture():
     """d_t by Gauss-Hermite sums, against plain integration over y with the library's mixture."""
     world = quadratic.univariate_dependent()
     belief = pg.Grid(world.points).update(world.problem.likelihood, 1.5, jnp.asarray([6.0, 9.0]))
-    algorithm = pg.BayesianSGD(world.problem, pg.MixtureScore())
+    algorithm = pg.BayesianSGD(world.problem, **pg.presets.paper())
     state = algorithm.init(belief, 1.5)
     y = jnp.linspace(-30.0, 40.0, 401)
     log_f = world.problem.model(state.x, world.theta).log_prob(y)
@@ -142,8 +146,12 @@ class Exaggerated(pg.Gradient):
     unbiased: ClassVar[bool] = False
     inner: pg.Gradient
 
-    def estimate(self, problem, belief, x, theta, key):
-        return 1.05 * self.inner.estimate(problem, belief, x, theta, key)
+    def surrogate(self, *arguments):
+        value, cost = self.inner.surrogate(*arguments)
+        return 1.05 * value, cost
+
+    def uses_level(self, *arguments):
+        return self.inner.uses_level(*arguments)
 
     def check(self, problem, x, theta):
         pass
@@ -211,7 +219,8 @@ def test_mean_over_the_output_is_that_of_drawn_outputs():
     belief, steps, T = pg.Grid(world.points), pg.InverseSqrt(0.4), 50
 
     def decisions(output):
-        algorithm = pg.BayesianSGD(world.problem, pg.Pathwise(), steps=steps, output=output)
+        options = pg.presets.paper(gradient=pg.Pathwise(), steps=steps, output=output)
+        algorithm = pg.BayesianSGD(world.problem, **options)
         return pg.simulate(algorithm, belief, world.x, world.theta, runs=500, horizon=T).decisions
 
     squares = [(2 * (decisions(output) - 2.75)) ** 2 for output in (pg.Last, pg.RandomIterate)]
@@ -235,8 +244,21 @@ def test_only_a_slow_decay_refutes_the_rates(power, expected):
 # Everything
 
 
+def small_newsvendor():
+    """The paper's with 500 of its two million points: those have tests of their own."""
+    world = newsvendors.independent()
+    few = jax.tree.map(lambda leaf: leaf[:: 5**9 // 500], world.points)
+    return eqx.tree_at(lambda world: world.points, world, few)
+
+
 @pytest.fixture(scope="module")
 def assessed():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparison, "newsvendor", SimpleNamespace(independent=small_newsvendor))
+        yield _assessed()
+
+
+def _assessed():
     seen = []
     summary = {"experiments": {}, "posterior": {}}
     said = assess(summary, runs=2, watch=lambda label, done, total: seen.append((done, total)))

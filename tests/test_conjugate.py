@@ -2,6 +2,7 @@
 
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,9 +25,14 @@ def draw(model, theta, seed, size=3):
     ]
 
 
+@eqx.filter_jit
+def update(belief, model, x, batch):
+    return belief.update(model, x, batch)
+
+
 def learn(belief, model, data):
     for x, batch in data:
-        belief = belief.update(model, x, batch)
+        belief = update(belief, model, x, batch)
     return belief
 
 
@@ -163,7 +169,7 @@ def test_wishart_of_a_hundred_dimensions():
     learned = jax.jit(lambda b, y: b.update(model, jnp.zeros(()), y))(belief, data)
     around = np.cov(data.T, bias=True) * 5000 + 5000 / 5001 * np.outer(data.mean(0), data.mean(0))
     np.testing.assert_allclose(learned.scale, np.eye(d) + around, rtol=1e-9, atol=1e-7)
-    draws = learned.sample(random.key(0), (200,))
+    draws = jax.jit(lambda belief: belief.sample(random.key(0), (200,)))(learned)
     expected = np.asarray(learned.scale) / (float(learned.degrees) - d - 1)
     spread = np.std(draws["covariance"], axis=0) / np.sqrt(200)
     assert np.abs((draws["covariance"].mean(0) - expected) / spread).max() < 5.5
@@ -202,8 +208,12 @@ def test_a_million_batches_do_not_drift():
     assert rate.effective_size == n
 
 
+def cost(x, xi):  # one for all problems: agents with the same model then share programs
+    return jnp.sum(x * xi)
+
+
 def problem(model, observation=None):
-    return pg.Problem(lambda x, xi: jnp.sum(x * xi), model, pg.Box(0.1, 5.0), observation)
+    return pg.Problem(cost, model, pg.Box(0.1, 5.0), observation)
 
 
 X = jnp.asarray(1.5)
@@ -299,7 +309,7 @@ def poisson(x, theta):
     ],
 )
 def test_data_outside_the_support_are_refused_and_nothing_changes(belief, model, bad, row):
-    agent = pg.Agent(problem(model), belief, 1.5)
+    agent = pg.Agent(problem(model), belief, 1.5, steps=pg.Harmonic(2.0, 5.0))
     before = agent.state
     with pytest.raises(errors.SupportError, match=f"row {row}"):
         agent.observe(bad)
@@ -336,10 +346,14 @@ def test_forgetting_is_a_power_prior(belief, model, theta):
     assert grid.effective_size == learned.effective_size
 
 
+def unit(x, theta):
+    return dist.Normal(theta, 1.0)
+
+
 def test_effective_size_settles():
     belief = pg.Normal(0.0, 1.0, forget=0.95)
     for _ in range(400):
-        belief = belief.update(lambda x, t: dist.Normal(t, 1.0), X, jnp.zeros(2))
+        belief = update(belief, unit, X, jnp.zeros(2))
     assert belief.effective_size == pytest.approx(2 / 0.05, rel=1e-6)
     assert belief.scale == pytest.approx((1.0 + 2 / 0.05) ** -0.5, rel=1e-6)
 
@@ -354,7 +368,7 @@ def test_agents_follow_a_drifting_world_if_they_forget():
     model = problem(lambda x, t: dist.Normal(t, 1.0))
     means = {}
     for forget in (None, 0.9):
-        agent = pg.Agent(model, pg.Normal(0.0, 5.0, forget=forget), 1.0)
+        agent = pg.Agent(model, pg.Normal(0.0, 5.0, forget=forget), 1.0, **pg.presets.paper())
         with pytest.warns(pg.MisspecificationWarning):
             drift(agent, rng)
         means[forget] = float(agent.belief.mean)
@@ -369,7 +383,7 @@ def test_conjugates_run_in_simulations():
     world = quadratic.univariate_dependent()
     for gradient in (pg.Pathwise(), pg.MixtureScore()):
         result = pg.simulate(
-            pg.BayesianSGD(world.problem, gradient),
+            pg.BayesianSGD(world.problem, **pg.presets.paper(gradient=gradient)),
             pg.Normal(10.0, 6.0),
             world.x,
             world.theta,

@@ -14,6 +14,8 @@ from postgrad.beliefs.evidence import History, Totals, choose, renewed, room, wi
 from postgrad.beliefs.memory import Memory
 from postgrad.density import log_density
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 
 def mean(x, theta):
     return dist.Normal(theta, 2.0)
@@ -86,20 +88,16 @@ FAMILIES = [
 OTHERS = [(response, {"a": REALS, "b": POSITIVE}), (heavy, REALS), (bounded, POSITIVE)]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quickly():
-    """Programs are run once or twice here: compiling them well takes longer than they do."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def first(thetas):
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], thetas)
 
 
+def cost(x, xi):  # one for all problems: programs are then shared
+    return x * jnp.sum(xi)
+
+
 def problem(model):
-    return pg.Problem(lambda x, xi: x * jnp.sum(xi), model, pg.Box(0.1, 3.0))
+    return pg.Problem(cost, model, pg.Box(0.1, 3.0))
 
 
 def empty(model, thetas):

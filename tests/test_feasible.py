@@ -15,7 +15,8 @@ from nearest import box_rows, budget, distance_bound, linear, round_ball, simple
 from rooms import members
 
 import postgrad.feasible
-from postgrad.feasible import Ball, Box, Budget, FeasibleSet, Polyhedron, Reals, Simplex
+from postgrad.errors import DecisionError, FeasibleSetError
+from postgrad.feasible import Ball, Box, Budget, FeasibleSet, Polyhedron, Product, Reals, Simplex
 
 LAW = settings(deadline=None, derandomize=True, max_examples=20, database=None)
 
@@ -48,6 +49,18 @@ WEDGE_B = [0.0, 0.0]
 
 
 MATRIX = np.array([[0.5, 2.0], [1.0, 3.0]])
+
+
+def blocks(*parts):
+    """Solutions of parts (solve, size) of a vector, one after the other."""
+
+    def solve(v):
+        ends = np.cumsum([size for _, size in parts])[:-1]
+        pairs = zip(parts, np.split(v, ends), strict=True)
+        return np.concatenate([solve(block) for (solve, _), block in pairs])
+
+    return solve
+
 
 # By the name of the class: (name, set, shape of x, the quadratic programme solved independently).
 SETS = {
@@ -88,6 +101,25 @@ SETS = {
         ("plane", Polyhedron(PLANE_A, PLANE_B), (3,), linear(PLANE_A, PLANE_B)),
         ("point", Polyhedron(POINT_A, POINT_B), (2,), lambda v: np.array([2.0, 1.0])),
         ("wedge", Polyhedron(WEDGE_A, WEDGE_B), (2,), linear(WEDGE_A, WEDGE_B)),
+    ],
+    "Product": [
+        ("one", Product([Ball(1.0, 2.5)], [2]), (2,), round_ball(1.0, 2.5)),
+        (
+            "shares and a level",
+            Product((Simplex(), Box(-1.0, 2.0)), (3, 1)),
+            (4,),
+            blocks((simplex(3, 1.0), 3), (linear(*box_rows([-1], [2])), 1)),
+        ),
+        (
+            "nested",
+            Product((Product((Ball(0.0, 1.0), Reals()), (2, 1)), Budget(0, 9, [1, 2], 5)), (3, 2)),
+            (5,),
+            blocks(
+                (round_ball(0.0, 1.0), 2),
+                (lambda v: v, 1),
+                (budget([0] * 2, [9] * 2, [1, 2], 5), 2),
+            ),
+        ),
     ],
 }
 
@@ -338,3 +370,25 @@ def test_far_points():
 def test_huge_rows_are_constraints_too():
     p = Polyhedron([[3e200, 4e200]], [5e200]).project(jnp.array([30.0, 40.0]))
     np.testing.assert_allclose(p, [0.6, 0.8], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("sets", "sizes", "said"),
+    [
+        ([], [], "one size for each set"),
+        ([Simplex()], [2, 3], "1 sets and 2 sizes"),
+        ([Simplex(), 3.0], [2, 1], "must be feasible sets, got 3.0"),
+        ([Simplex()], [0], "positive whole number, got 0"),
+        ([Simplex()], [2.0], "positive whole number, got 2.0"),
+    ],
+)
+def test_products_that_are_none(sets, sizes, said):
+    with pytest.raises(FeasibleSetError, match=said):
+        Product(sets, sizes)
+
+
+def test_decisions_that_do_not_fit_a_product():
+    feasible = Product((Simplex(), Box(0.0, 1.0)), (2, 1))
+    for x in (jnp.zeros(2), jnp.zeros((3, 1)), jnp.zeros(())):
+        with pytest.raises(DecisionError, match="shape"):
+            feasible.project(x)

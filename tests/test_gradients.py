@@ -1,11 +1,15 @@
 """The laws of gradient estimators, and the paper's two lemmas of unbiasedness."""
 
+import functools
+from typing import NamedTuple
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from jax import random
+from jax import Array, random
 from rooms import members
 
 import postgrad as pg
@@ -13,6 +17,20 @@ from postgrad import errors
 from postgrad.problems import quadratic
 
 DRAWS = 200_000
+
+
+class Finite(NamedTuple):
+    """How many of ten customers buy: finitely many values, and none to differentiate."""
+
+    problem: pg.Problem
+    points: Array = jnp.linspace(-2.0, 2.0, 5)
+    x: Array = jnp.asarray(1.0)
+
+
+among_ten = pg.Problem(
+    lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Binomial(10, logits=theta)
+)
+put_off = pg.Problem(lambda x, xi: -x * xi, lambda x, theta: dist.Binomial(10, logits=theta - x))
 
 # (instance, H(x, theta) in closed form, x)
 PROBLEMS = {
@@ -36,8 +54,39 @@ PROBLEMS = {
         lambda x, theta: (x[0] - 1) ** 2 + (x[1] - 2) ** 2 + (x[0] - x[1]) ** 2 + theta,
         jnp.asarray([0.5, 1.9]),
     ),
+    "count-independent": (
+        Finite(among_ten),
+        lambda x, theta: (x - 10 * jax.nn.sigmoid(theta)) ** 2,  # and what does not depend on x
+        jnp.asarray(1.7),
+    ),
+    "count-dependent": (
+        Finite(put_off),
+        lambda x, theta: -10 * x * jax.nn.sigmoid(theta - x),
+        jnp.asarray(1.7),
+    ),
 }
 GRADIENTS = members("postgrad.gradients", pg.Gradient)
+
+
+def fits(member, name):
+    instance, _, x = PROBLEMS[name]
+    try:
+        member().check(instance.problem, x, instance.points[0])
+    except errors.GradientError:
+        return False
+    return True
+
+
+PAIRS = [(member, name) for member in GRADIENTS for name in PROBLEMS if fits(member, name)]
+
+
+def test_every_member_is_tried_where_decisions_matter():
+    assert {member for member, name in PAIRS if name.endswith("-dependent")} == set(GRADIENTS)
+    # and these are all that do not fit
+    rest = {(m, name) for m in GRADIENTS for name in PROBLEMS} - set(PAIRS)
+    assert rest == {(pg.Pathwise, "count-dependent")} | {
+        (pg.Enumerate, name) for name in PROBLEMS if not name.startswith("count")
+    }
 
 
 def finite_difference(average, x, step=1e-4):
@@ -55,40 +104,84 @@ def posterior(instance):
     return prior.update(instance.problem.likelihood, instance.x, jnp.asarray([6.0, 3.0]))
 
 
-def mean_and_error(gradient, instance, belief, x, draws=DRAWS):
+@eqx.filter_jit
+def estimates(gradient, problem, belief, x, keys, level):
     def one(key):
         k1, k2 = random.split(key)
-        return gradient.estimate(instance.problem, belief, x, belief.sample(k1), k2)
+        theta = belief.sample(k1)
+        if level is None:
+            return gradient.estimate(problem, belief, x, theta, k2)
+        return jax.grad(lambda x: gradient.surrogate(problem, belief, x, theta, k2, level)[0])(x)
 
-    values = np.asarray(jax.jit(jax.vmap(one))(random.split(random.key(0), draws)))
+    return jax.vmap(one)(keys)
+
+
+@functools.cache  # several laws ask for the same
+def mean_and_error(member, name, level=None):
+    instance, _, x = PROBLEMS[name]
+    return summary(member(), instance.problem, posterior(instance), x, level)
+
+
+def summary(gradient, problem, belief, x, level=None):
+    keys = random.split(random.key(0), DRAWS)
+    values = np.asarray(estimates(gradient, problem, belief, x, keys, level))
     # where the cost's own gradient does not know xi, Partial has no noise at all
-    return values.mean(0), np.maximum(values.std(0) / np.sqrt(draws), 1e-9)
+    return values.mean(0), np.maximum(values.std(0) / np.sqrt(DRAWS), 1e-9)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("member", GRADIENTS, ids=lambda member: member.__name__)
-def test_mean_is_the_gradient_of_the_bayesian_average(member, name):
+def average(belief, cost, x):
+    return jnp.dot(belief.probabilities, jax.vmap(lambda theta: cost(x, theta))(belief.points))
+
+
+def distance(member, name, level=None):
+    """From the exact gradient, in standard errors."""
     instance, cost, x = PROBLEMS[name]
     belief = posterior(instance)
-    exact = finite_difference(
-        lambda x: jnp.dot(belief.probabilities, jax.vmap(lambda t: cost(x, t))(belief.points)), x
-    )
-    mean, error = mean_and_error(member(), instance, belief, x)
-    distance = np.max(np.abs(mean - exact) / error)
-    dependent = "-dependent" in name
-    if member.unbiased or not dependent:
-        assert distance < 4.5
+    exact = finite_difference(lambda x: average(belief, cost, x), x)
+    mean, error = mean_and_error(member, name, level)
+    return np.max(np.abs(mean - exact) / error)
+
+
+def name_of(value):
+    return value if isinstance(value, str) else value.__name__
+
+
+@pytest.mark.parametrize(("member", "name"), PAIRS, ids=name_of)
+def test_mean_is_the_gradient_of_the_bayesian_average(member, name):
+    if member.unbiased or not name.endswith("-dependent"):
+        assert distance(member, name) < 4.5
     else:
-        assert distance > 20  # it says that it is biased, and it is
+        assert distance(member, name) > 20  # it says that it is biased, and it is
+
+
+def uses_level(member, name):
+    instance, _, x = PROBLEMS[name]
+    return member().uses_level(instance.problem, x, instance.points[0])
+
+
+LEVELLED = [pair for pair in PAIRS if uses_level(*pair)]
+
+
+def test_scores_alone_use_a_level_and_only_where_decisions_matter():
+    assert set(LEVELLED) == {
+        (member, name)
+        for member in (pg.Score, pg.MixtureScore)
+        for name in PROBLEMS
+        if name.endswith("-dependent")
+    }
+
+
+@pytest.mark.parametrize(("member", "name"), LEVELLED, ids=name_of)
+def test_level_takes_noise_away_and_nothing_else(member, name):
+    instance, cost, x = PROBLEMS[name]
+    level = float(average(posterior(instance), cost, x))
+    assert distance(member, name, level) < 4.5
+    assert np.all(mean_and_error(member, name, level)[1] < mean_and_error(member, name)[1])
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_mixture_score_has_less_noise_than_the_score(name):
-    instance, _, x = PROBLEMS[name]
-    belief = posterior(instance)
-    errors_of = {
-        g: mean_and_error(g(), instance, belief, x)[1] for g in (pg.MixtureScore, pg.Score)
-    }
+    errors_of = {member: mean_and_error(member, name)[1] for member in (pg.MixtureScore, pg.Score)}
     assert np.all(errors_of[pg.MixtureScore] <= errors_of[pg.Score] * 1.01)
 
 
@@ -104,9 +197,21 @@ def test_pathwise_refuses_what_it_cannot_differentiate():
 def test_automatic_falls_back_to_the_score_for_counts():
     """d/dx E[x xi] = 2 theta x for xi ~ Poisson(theta x): pathwise alone would give half of it."""
     problem = pg.Problem(lambda x, xi: x * xi, lambda x, theta: dist.Poisson(theta * x))
-    instance = type("Counts", (), {"problem": problem})
-    mean, error = mean_and_error(pg.Automatic(), instance, pg.Known(2.0), jnp.asarray(3.0))
+    mean, error = summary(pg.Automatic(), problem, pg.Known(2.0), jnp.asarray(3.0))
     assert abs(mean - 12.0) < 4.5 * error
+
+
+def test_enumerate_draws_nothing():
+    """A sum over all values: exact for one theta, whatever the key, and what Automatic takes."""
+    instance, cost, x = PROBLEMS["count-dependent"]
+    theta = jnp.asarray(0.5)
+    found = {
+        float(gradient.estimate(instance.problem, pg.Known(0.5), x, theta, random.key(seed)))
+        for gradient in (pg.Enumerate(), pg.Automatic())
+        for seed in (0, 1)
+    }
+    assert len(found) == 1
+    assert found.pop() == pytest.approx(float(jax.grad(cost)(x, theta)), rel=1e-12)
 
 
 def test_automatic_is_pathwise_where_it_can_be():
@@ -124,6 +229,5 @@ def test_scores_refuse_a_support_that_moves():
         with pytest.raises(errors.GradientError, match="support"):
             gradient.check(problem, x, theta)
     pg.Automatic().check(problem, x, theta)
-    instance = type("Moving", (), {"problem": problem})
-    mean, error = mean_and_error(pg.Automatic(), instance, pg.Known(1.0), x)
+    mean, error = summary(pg.Automatic(), problem, pg.Known(1.0), x)
     assert abs(mean - 0.5) < 4.5 * error

@@ -11,7 +11,8 @@ from plain import plain
 import postgrad as pg
 from postgrad.errors import SettingError
 from postgrad.paper import figures
-from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS
+from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
+from postgrad.paper.limit import LIMITS
 from postgrad.paper.reproduce import NAMES, plan, reproduce
 from postgrad.problems import quadratic
 from postgrad.problems.quadratic import BOX
@@ -31,6 +32,11 @@ QUADRATICS = [name for name in EXPERIMENTS if name.startswith("quadratic")]
 PAIRS = [(name, key) for name in QUADRATICS for key in ("bayesian-sgd", "mle", "known")]
 
 
+def paper(world, gradient):
+    """The algorithm as the paper prints it."""
+    return pg.BayesianSGD(world.problem, **pg.presets.paper(gradient=gradient))
+
+
 @pytest.fixture(scope="module")
 def errors_of():
     """Errors over the runs and stages, simulated once per experiment and algorithm."""
@@ -40,7 +46,7 @@ def errors_of():
         if (name, key) not in kept:
             experiment, part = EXPERIMENTS[name], ALGORITHMS[key]
             world = experiment.instance(BOX)
-            algorithm = pg.BayesianSGD(world.problem, part.gradient or experiment.gradient)
+            algorithm = pg.BayesianSGD(world.problem, **part.options(experiment.gradient))
             result = pg.simulate(algorithm, part.belief(world), world.x, world.theta, runs=runs)
             kept[name, key] = result.errors(world.x_star)
         return kept[name, key]
@@ -82,7 +88,7 @@ def test_repeated_gradient_descent_ends_at_the_stable_point():
     """3.2, where the paper's gradient ends at 8/3."""
     world = quadratic.univariate_dependent()
     result = pg.simulate(
-        pg.BayesianSGD(world.problem, pg.Partial()), pg.Grid(world.points), world.x, world.theta,
+        paper(world, pg.Partial()), pg.Grid(world.points), world.x, world.theta,
         runs=1000,
     )  # fmt: skip
     last = result.decisions[:, -1]
@@ -99,7 +105,7 @@ def test_what_is_left_to_learn_is_bounded():
     """
     world = quadratic.univariate_dependent()
     result = pg.simulate(
-        pg.BayesianSGD(world.problem, pg.MixtureScore()), pg.Grid(world.points), world.x,
+        paper(world, pg.MixtureScore()), pg.Grid(world.points), world.x,
         world.theta, runs=2000, horizon=60, record=lambda state: state.belief.log_weights,
     )  # fmt: skip
     log_pi = jax.nn.log_softmax(result.record, axis=-1)
@@ -135,7 +141,7 @@ def test_posterior_concentrates_faster_with_larger_batches():
         assert curve["diverged"] == 0
     world = quadratic.univariate_dependent()
     record = pg.simulate(
-        pg.BayesianSGD(world.problem, pg.MixtureScore()), pg.Grid(world.points), world.x,
+        paper(world, pg.MixtureScore()), pg.Grid(world.points), world.x,
         world.theta, runs=200, horizon=100, batch_size=2,
         record=lambda state: state.belief.probabilities[3],
     ).record  # fmt: skip
@@ -168,16 +174,22 @@ def test_summary_has_the_promised_form(tmp_path):
             assert curve["std_error"][0] == pytest.approx(0.0, abs=1e-12)
             assert curve["diverged"] == 0
         world = EXPERIMENTS[name].instance(BOX)
-        algorithm = pg.BayesianSGD(world.problem, EXPERIMENTS[name].gradient)
+        algorithm = paper(world, EXPERIMENTS[name].gradient)
         errors = pg.simulate(
-            algorithm, pg.Grid(world.points), world.x, world.theta, runs=7, horizon=20, seed=3
-        ).errors(world.x_star)
+            algorithm, pg.Grid(world.points), world.x, world.theta, runs=7, horizon=20, seed=3,
+            record=LIMITS[name].record,  # as there, so that the program is shared
+        ).errors(world.x_star)  # fmt: skip
         curve = experiment["algorithms"]["bayesian-sgd"]
         np.testing.assert_allclose(curve["mean_error"], errors.mean(axis=0))
         np.testing.assert_allclose(curve["std_error"], errors.std(axis=0), atol=1e-12)
     start = summary["experiments"]["quadratic-1d-independent"]["algorithms"]["known"]
     assert start["mean_error"][0] == 2.75
-    assert seen[-1] == (6 * 7 * 20, 6 * 7 * 20)
+    # all are simulated but the limit, which is read off the posteriors of the first
+    simulated = sum(
+        key != LIMIT for e in summary["experiments"].values() for key in e["algorithms"]
+    )
+    assert simulated == 8
+    assert seen[-1] == (simulated * 7 * 20, simulated * 7 * 20)
     json.dumps(summary, allow_nan=False)
     for name, experiment in summary["experiments"].items():
         for path in figures.draw_experiment(name, experiment, tmp_path):

@@ -1,6 +1,7 @@
 """Beliefs made of draws: against exact posteriors, grids and NUTS."""
 
 import io
+import json
 import subprocess
 import sys
 
@@ -8,11 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
+import nuts
 import pytest
 from jax import random
-from numpyro.infer import MCMC, NUTS
 from scipy import stats
 
 import postgrad as pg
@@ -22,6 +22,8 @@ from postgrad.beliefs.langevin import Langevin
 from postgrad.beliefs.moves import systematic
 from postgrad.beliefs.particles import Particles
 from postgrad.beliefs.prior import Prior
+
+pytestmark = pytest.mark.usefixtures("quickly")
 
 PRIOR, NOISE = dist.Normal(1.0, 5.0), 2.0
 
@@ -57,20 +59,16 @@ def uniform(x, theta):  # a support that depends on theta
 BOTH = {"mean": dist.Normal(0.0, 3.0), "scale": dist.HalfNormal(4.0)}
 
 
+def cost(x, xi):  # one for all problems: programs are then shared
+    return (x - jnp.sum(xi)) ** 2
+
+
 def problem(model):
-    return pg.Problem(lambda x, xi: (x - jnp.sum(xi)) ** 2, model, pg.Box(0.0, 3.0))
+    return pg.Problem(cost, model, pg.Box(0.0, 3.0))
 
 
 def bound(belief, model):
     return belief.bind(problem(model), jnp.asarray(1.0))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quickly():
-    """Programs are run once or twice here: compiling them well takes longer than they do."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @eqx.filter_jit
@@ -359,7 +357,7 @@ def test_a_belief_that_has_lost_data_is_none(learner):
 
 def test_an_agent_learns_from_what_it_keeps():
     belief = with_room(bound(Particles(PRIOR, 100), heavy_mean), 100)
-    agent = pg.Agent(problem(heavy_mean), belief, 1.0)
+    agent = pg.Agent(problem(heavy_mean), belief, 1.0, steps=pg.Harmonic(2.0, 5.0))
     rng = np.random.default_rng(0)
     for _ in range(14):
         agent.observe(rng.normal(1.0 + agent.decision, 1.0, 7))
@@ -374,7 +372,7 @@ def test_an_agent_learns_from_what_it_keeps():
 def test_simulations_learn():
     """Histories make room for all that is to come."""
     seen = pg.simulate(
-        pg.BayesianSGD(problem(heavy_mean)),
+        pg.BayesianSGD(problem(heavy_mean), steps=pg.Harmonic(2.0, 5.0)),
         Particles(PRIOR, 100),
         1.0,
         4.0,
@@ -502,46 +500,6 @@ def test_a_saved_prior_does_not_depend_on_the_order_of_its_parameters():
 
 # Against NUTS.
 
-SHARES = np.asarray([0.05, 0.25, 0.5, 0.75, 0.95])
-
-
-def summary(theta, weight):
-    """Mean and quantiles of each coordinate, (6, d)."""
-    order = np.argsort(theta, axis=0)
-    below = np.cumsum(weight[order], axis=0) - 0.5 * weight[order]
-    ranked = np.take_along_axis(theta, order, axis=0)
-    quantiles = [np.interp(SHARES, *pair) for pair in zip(below.T, ranked.T, strict=True)]
-    return np.concatenate([(weight @ theta)[None], np.transpose(quantiles)])
-
-
-def flat(theta, axes):
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(theta)]
-    return np.concatenate([leaf.reshape(*leaf.shape[:axes], -1) for leaf in leaves], axis=-1)
-
-
-def mean_and_error(values):
-    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
-
-
-def nuts(prior, model, xs, ys, chains, length):
-    def program():
-        theta = {name: numpyro.sample(name, part) for name, part in prior.items()}
-        each = jax.vmap(lambda x, y: jnp.sum(model(x, theta).log_prob(y)))
-        numpyro.factor("data", jnp.sum(each(xs, ys)))
-
-    sampler = MCMC(
-        NUTS(program),
-        num_warmup=300,
-        num_samples=length,
-        num_chains=chains,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    sampler.run(random.key(1))
-    theta = flat({name: sampler.get_samples(True)[name] for name in prior}, 2)
-    even = np.full(length, 1.0 / length)
-    return mean_and_error(np.asarray([summary(chain, even) for chain in theta]))
-
 
 @eqx.filter_jit
 def run(belief, model, xs, ys, key):
@@ -552,47 +510,23 @@ def run(belief, model, xs, ys, key):
     return jax.lax.scan(one, belief, (xs, ys, random.split(key, len(xs))))[0]
 
 
-def assert_agrees_with_nuts(prior, model, xs, ys, move, count, replications):
+@pytest.mark.parametrize(
+    ("name", "move", "count"),
+    [("price response", "random-walk", 1000), ("twenty dimensions", "hmc", 300)],
+)
+def test_particles_agree_with_nuts(name, move, count):
     """Each mean and quantile within four standard errors, from replications of both."""
     jax.config.update("jax_disable_most_optimizations", False)  # these do take longer
+    prior, model, xs, ys = nuts.CASES[name]()
     belief = Particles(prior, count, move=move).bind(problem(model), xs[0])
     belief = with_room(belief, len(xs))
     assert belief.stores_history
     found = []
-    for i in range(replications):
+    for i in range(10):
         learned = run(belief, model, xs, ys, random.key(i))
-        found.append(summary(flat(learned.particles, 1), np.asarray(learned.probabilities)))
-    mine, mine_error = mean_and_error(np.asarray(found))
-    theirs, their_error = nuts(prior, model, xs, ys, chains=12, length=400)
+        theta = nuts.flat(learned.particles, 1)
+        found.append(nuts.summary(theta, np.asarray(learned.probabilities)))
+    mine, mine_error = nuts.mean_and_error(np.asarray(found))
+    theirs, their_error = np.asarray(json.loads(nuts.KEPT.read_text())[name])
     z = (mine - theirs) / np.hypot(mine_error, their_error)
     assert np.abs(z).max() < 4.0, z
-
-
-def test_particles_agree_with_nuts_on_a_price_response():
-    rng = np.random.default_rng(5)
-    xs = rng.uniform(1.0, 9.0, 200)
-    ys = (40.0 - 3.0 * xs + rng.normal(0.0, 2.5, 200))[:, None]
-    prior = {"a": dist.Normal(0.0, 50.0), "b": dist.LogNormal(0.0, 1.5), "s": dist.HalfNormal(10.0)}
-
-    def model(x, theta):
-        return dist.Normal(theta["a"] - theta["b"] * x, theta["s"])
-
-    assert_agrees_with_nuts(
-        prior, model, jnp.asarray(xs), jnp.asarray(ys), "random-walk", 1000, replications=10
-    )
-
-
-def test_particles_agree_with_nuts_in_twenty_dimensions():
-    """A logistic regression on correlated features, twenty rows at a time."""
-    d, rng = 20, np.random.default_rng(6)
-    xs = rng.normal(size=(20, 20, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)))
-    slopes = 0.5 * rng.normal(size=d)
-    ys = (rng.random((20, 1, 20)) < 1.0 / (1.0 + np.exp(-xs @ slopes))[:, None]).astype(float)
-    prior = {"slopes": dist.Normal(jnp.zeros(d), 2.0).to_event(1)}
-
-    def model(x, theta):
-        return dist.Bernoulli(logits=x @ theta["slopes"]).to_event(1)
-
-    assert_agrees_with_nuts(
-        prior, model, jnp.asarray(xs), jnp.asarray(ys), "hmc", 300, replications=10
-    )

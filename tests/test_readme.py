@@ -4,8 +4,11 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import postgrad as pg
+
+pytestmark = pytest.mark.usefixtures("quickly")
 
 README = Path(__file__).parents[1] / "README.md"
 

@@ -19,8 +19,12 @@ from postgrad.simulation import _Size
 ONE = quadratic.univariate_dependent()
 
 
-def simulate(runs, horizon=40, **options):
-    algorithm = pg.BayesianSGD(ONE.problem, pg.MixtureScore(), **options)
+def paper(problem=ONE.problem, **changes):
+    return pg.BayesianSGD(problem, **pg.presets.paper(**changes))
+
+
+def simulate(runs, horizon=40):
+    algorithm = paper()
     return pg.simulate(
         algorithm, pg.Grid(ONE.points), ONE.x, ONE.theta, runs=runs, horizon=horizon, batch_size=2
     )
@@ -51,17 +55,31 @@ SHIFTED = pg.Problem(
     observation=lambda x, theta: dist.Normal(theta + x, 3.0),
 )
 TRUTH = {"mean": np.array([2.0, 3.0]), "scale": np.array(2.0)}
+PLAIN = {"steps": pg.Harmonic(2.0, 5.0)}  # with the gradient that the model allows
 LOOPS = {
-    "paper": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"gradient": pg.MixtureScore()}),
-    "K": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"iterations": 3}),
-    "samples": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"samples": 4, "iterations": 2}),
+    "paper": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, pg.presets.paper()),
+    "K": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"iterations": 3, **PLAIN}),
+    "samples": (
+        ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"samples": 4, "iterations": 2, **PLAIN}
+    ),
     "adam": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"steps": optax.adam(0.1)}),
-    "average": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"output": pg.Average}),
-    "mle": (ONE.problem, pg.MaximumLikelihood(ONE.points), 0.0, 4.0, {}),
-    "vector": (VECTOR, pg.Grid(PAIRS), [0.0, 0.0], TRUTH, {}),
+    "langevin": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"steps": pg.SGLD(0.1, 1.0)}),
+    "average": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"output": pg.Average, **PLAIN}),
+    "mle": (ONE.problem, pg.MaximumLikelihood(ONE.points), 0.0, 4.0, PLAIN),
+    "vector": (VECTOR, pg.Grid(PAIRS), [0.0, 0.0], TRUTH, PLAIN),
     "counts": (COUNTS, pg.Grid([1.0, 2.0, 3.0]), 1.0, 2.0, {"steps": 0.01}),
-    "observation": (SHIFTED, pg.Grid([1.0, 2.0, 3.0]), 1.0, 2.0, {}),
-}
+    "observation": (SHIFTED, pg.Grid([1.0, 2.0, 3.0]), 1.0, 2.0, PLAIN),
+    "default": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {}),
+    "default, vector": (VECTOR, pg.Grid(PAIRS), [0.0, 0.0], TRUTH, {}),
+}  # fmt: skip
+
+# The algorithm is an argument: runs that differ in their keys share one program.
+forward = eqx.filter_jit(lambda algorithm, state, batch: algorithm.step(state, batch)[0])
+
+
+@eqx.filter_jit
+def observed(problem, x, theta, key):
+    return problem.likelihood(x, theta).sample(key, (2,))
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -74,12 +92,10 @@ def test_simulation_is_the_plain_loop(name):
     for i in range(3):
         key_data, key_algorithm = random.split(random.fold_in(random.key(9), i))
         seeded = pg.BayesianSGD(problem, **options, seed=key_algorithm)
-        step = eqx.filter_jit(seeded.step)
         state = seeded.init(belief, x)
         for t in range(1, 16):
-            data = problem.observation or problem.model
-            batch = data(state.decision, theta).sample(random.fold_in(key_data, t), (2,))
-            state, _ = step(state, batch)
+            batch = observed(problem, state.decision, theta, random.fold_in(key_data, t))
+            state = forward(seeded, state, batch)
             np.testing.assert_allclose(result.decisions[i, t], state.decision, rtol=1e-8)
 
 
@@ -93,7 +109,7 @@ def test_size_classes_agree_to_rounding():
 def test_seed_matters():
     world = quadratic.univariate_independent()
     runs = [
-        pg.simulate(pg.BayesianSGD(world.problem), pg.Known(9.0), 0.0, 9.0, runs=2, horizon=5,
+        pg.simulate(paper(world.problem), pg.Known(9.0), 0.0, 9.0, runs=2, horizon=5,
                     seed=seed).decisions
         for seed in (0, 1, random.key(1))
     ]  # fmt: skip
@@ -101,10 +117,12 @@ def test_seed_matters():
     assert np.array_equal(runs[1], runs[2])
 
 
+@pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
 @pytest.mark.parametrize("belief", [pg.Grid([2.0, 4.0]), pg.MaximumLikelihood([2.0, 4.0])])
-def test_data_that_no_theta_explains_are_seen(belief):
+def test_data_that_no_theta_explains_are_seen(belief, options):
     problem = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(0.0, theta))
-    result = pg.simulate(pg.BayesianSGD(problem), belief, 1.0, 10.0, runs=5, horizon=40)
+    algorithm = pg.BayesianSGD(problem, **options)
+    result = pg.simulate(algorithm, belief, 1.0, 10.0, runs=5, horizon=40)
     assert result.diverged().all()
 
 
@@ -128,7 +146,7 @@ def test_algorithms_meet_the_same_data_noise():
     world = quadratic.univariate_independent()
     seen = [
         pg.simulate(
-            pg.BayesianSGD(world.problem, iterations=k),
+            paper(world.problem, iterations=k),
             pg.Grid(world.points),
             world.x,
             world.theta,
@@ -150,7 +168,7 @@ def test_segments_do_not_show(monkeypatch):
 def test_progress_adds_up():
     done = []
     pg.simulate(
-        pg.BayesianSGD(ONE.problem), pg.Known(4.0), 0.0, 4.0, runs=70, horizon=300,
+        paper(), pg.Known(4.0), 0.0, 4.0, runs=70, horizon=300,
         progress=done.append,
     )  # fmt: skip
     assert sum(done) == 70 * 300
@@ -159,7 +177,7 @@ def test_progress_adds_up():
 
 def test_record_and_axes():
     result = pg.simulate(
-        pg.BayesianSGD(quadratic.multivariate_dependent().problem), pg.Known(4.0), [5.0, 5.0], 4.0,
+        paper(quadratic.multivariate_dependent().problem), pg.Known(4.0), [5.0, 5.0], 4.0,
         runs=3, horizon=7, record=lambda state: {"t": state.stage, "x": state.x},
     )  # fmt: skip
     assert result.decisions.shape == (3, 8, 2)
@@ -174,7 +192,7 @@ def test_record_and_axes():
 
 def test_divergence_is_seen():
     problem = pg.Problem(lambda x, xi: jnp.exp(x**2), lambda x, theta: dist.Normal(theta, 1.0))
-    result = pg.simulate(pg.BayesianSGD(problem), pg.Known(0.0), 3.0, 0.0, runs=2, horizon=20)
+    result = pg.simulate(paper(problem), pg.Known(0.0), 3.0, 0.0, runs=2, horizon=20)
     assert result.diverged().all()
 
 
@@ -218,8 +236,8 @@ def test_vmap_last_is_vmap():
     key = random.key(0)
     x, v = random.normal(key, (7,)), random.normal(key, (3, 7))
     k = random.randint(key, (7,), 0, 3)
-    expected = jax.vmap(function, in_axes=-1, out_axes=-1)(x, v, k)
-    got = vmap_last(function, x[0], v[:, 0], k[0])(x, v, k)
+    expected = jax.jit(jax.vmap(function, in_axes=-1, out_axes=-1))(x, v, k)
+    got = jax.jit(vmap_last(function, x[0], v[:, 0], k[0]))(x, v, k)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), expected, got)
 
 

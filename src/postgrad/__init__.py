@@ -19,7 +19,10 @@ else:
 
 if TYPE_CHECKING:
     from postgrad import errors as errors
+    from postgrad import plots as plots
+    from postgrad import presets as presets
     from postgrad import problems as problems
+    from postgrad import rivals as rivals
     from postgrad.agent import Agent as Agent
     from postgrad.algorithm import BayesianSGD as BayesianSGD
     from postgrad.algorithm import Info as Info
@@ -41,8 +44,15 @@ if TYPE_CHECKING:
     from postgrad.beliefs import NormalInverseGamma as NormalInverseGamma
     from postgrad.beliefs import NormalInverseWishart as NormalInverseWishart
     from postgrad.beliefs import Particles as Particles
+    from postgrad.beliefs import PosteriorMean as PosteriorMean
+    from postgrad.beliefs import Thompson as Thompson
     from postgrad.beliefs import product as product
     from postgrad.censored import Censored as Censored
+    from postgrad.comparison import Comparison as Comparison
+    from postgrad.comparison import compare as compare
+    from postgrad.descents import SGD as SGD
+    from postgrad.descents import SGLD as SGLD
+    from postgrad.descents import Newton as Newton
     from postgrad.diagnosis import Diagnosis as Diagnosis
     from postgrad.diagnosis import diagnose as diagnose
     from postgrad.feasible import Ball as Ball
@@ -50,9 +60,11 @@ if TYPE_CHECKING:
     from postgrad.feasible import Budget as Budget
     from postgrad.feasible import FeasibleSet as FeasibleSet
     from postgrad.feasible import Polyhedron as Polyhedron
+    from postgrad.feasible import Product as Product
     from postgrad.feasible import Reals as Reals
     from postgrad.feasible import Simplex as Simplex
     from postgrad.gradients import Automatic as Automatic
+    from postgrad.gradients import Enumerate as Enumerate
     from postgrad.gradients import Gradient as Gradient
     from postgrad.gradients import MixtureScore as MixtureScore
     from postgrad.gradients import Partial as Partial
@@ -61,12 +73,22 @@ if TYPE_CHECKING:
     from postgrad.monitor import Alarm as Alarm
     from postgrad.monitor import MisspecificationWarning as MisspecificationWarning
     from postgrad.monitor import Monitor as Monitor
+    from postgrad.outlook import Outlook as Outlook
     from postgrad.outputs import Average as Average
     from postgrad.outputs import Last as Last
+    from postgrad.outputs import Perturbed as Perturbed
     from postgrad.outputs import RandomIterate as RandomIterate
+    from postgrad.policy import Policy as Policy
     from postgrad.problem import Problem as Problem
+    from postgrad.risks import CVaR as CVaR
+    from postgrad.risks import Mean as Mean
+    from postgrad.risks import MeanVariance as MeanVariance
+    from postgrad.risks import Risk as Risk
+    from postgrad.risks import VaR as VaR
     from postgrad.simulation import Simulation as Simulation
     from postgrad.simulation import simulate as simulate
+    from postgrad.stall import ConvergenceWarning as ConvergenceWarning
+    from postgrad.stall import LockInWarning as LockInWarning
     from postgrad.steps import Constant as Constant
     from postgrad.steps import Harmonic as Harmonic
     from postgrad.steps import InverseSqrt as InverseSqrt
@@ -97,26 +119,54 @@ _ROOMS = {
         "NormalInverseGamma",
         "NormalInverseWishart",
         "Particles",
+        "PosteriorMean",
+        "Thompson",
         "product",
     ),
     "censored": ("Censored",),
+    "descents": ("SGD", "SGLD", "Newton"),
+    "comparison": ("Comparison", "compare"),
     "diagnosis": ("Diagnosis", "diagnose"),
-    "feasible": ("Ball", "Box", "Budget", "FeasibleSet", "Polyhedron", "Reals", "Simplex"),
-    "gradients": ("Automatic", "Gradient", "MixtureScore", "Partial", "Pathwise", "Score"),
+    "feasible": (
+        "Ball",
+        "Box",
+        "Budget",
+        "FeasibleSet",
+        "Polyhedron",
+        "Product",
+        "Reals",
+        "Simplex",
+    ),
+    "gradients": (
+        "Automatic",
+        "Enumerate",
+        "Gradient",
+        "MixtureScore",
+        "Partial",
+        "Pathwise",
+        "Score",
+    ),
     "monitor": ("Alarm", "MisspecificationWarning", "Monitor"),
-    "outputs": ("Average", "Last", "RandomIterate"),
+    "outlook": ("Outlook",),
+    "outputs": ("Average", "Last", "Perturbed", "RandomIterate"),
+    "policy": ("Policy",),
     "problem": ("Problem",),
+    "risks": ("CVaR", "Mean", "MeanVariance", "Risk", "VaR"),
     "simulation": ("Simulation", "simulate"),
+    "stall": ("ConvergenceWarning", "LockInWarning"),
     "steps": ("Constant", "Harmonic", "InverseSqrt"),
     "surprise": ("Surprise",),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
-__all__ = ["errors", "problems", *_HOME]
+# Modules that are public as such.
+_MODULES = ("errors", "plots", "presets", "problems", "rivals")
+
+__all__ = [*_MODULES, *_HOME]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("errors", "problems"):
+    if name in _MODULES:
         return importlib.import_module(f"postgrad.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'postgrad' has no attribute {name!r}")

@@ -1,5 +1,7 @@
 """One live decision: observe a batch, ask for the decision."""
 
+import statistics
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -8,12 +10,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import random
 from jaxtyping import Array, Float
 
 from postgrad.algorithm import BayesianSGD, Info, State
 from postgrad.beliefs import Belief, focus
 from postgrad.beliefs.evidence import room, with_room
-from postgrad.checks import as_numbers
+from postgrad.checks import as_array, as_numbers
 from postgrad.density import log_density
 from postgrad.errors import (
     BatchError,
@@ -21,13 +24,14 @@ from postgrad.errors import (
     DivergenceError,
     DuplicateBatchError,
     ImpossibleDataError,
+    SettingError,
     StepSizeError,
     SupportError,
 )
 from postgrad.monitor import Alarm, MisspecificationWarning, Monitor
-from postgrad.problem import Decision, Problem
+from postgrad.problem import Decision, Problem, kind_of
 from postgrad.remember import once_per_shape
-from postgrad.steps import step_size
+from postgrad.stall import Stall, teaching
 
 
 class Agent:
@@ -41,7 +45,14 @@ class Agent:
     """
 
     def __init__(
-        self, problem: Problem, belief: Belief, x: Any, *, alpha: float = 1e-3, **options: Any
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Any,
+        *,
+        alpha: float = 1e-3,
+        budget_ms: float | None = None,
+        **options: Any,
     ):
         """Start from a prior and an initial decision.
 
@@ -50,8 +61,16 @@ class Agent:
             belief: pi_0.
             x: x_1, the decision in force until the first batch.
             alpha: The level of alarms: see `Monitor`.
-            **options: As for `BayesianSGD`: gradient, steps, output, iterations, samples, seed.
+            budget_ms: How long a stage may take. K is then as large as fits, found by timing two
+                values of it here and now; `iterations` tells what came out.
+            **options: As for `BayesianSGD`: gradient, steps, risk, output, iterations, samples,
+                seed.
+
+        Raises:
+            SettingError: If both budget_ms and iterations are given, or the budget is not positive.
         """
+        if budget_ms is not None:
+            options["iterations"] = _affordable(problem, belief, x, budget_ms, options)
         self._algorithm = BayesianSGD(problem, **options)
         state = self._algorithm.init(belief, x)
         theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
@@ -66,6 +85,7 @@ class Agent:
         self._info: Info | None = None
         self._count = 0
         self._alarms: list[Alarm] = []
+        self._stall = Stall()
 
     def _go_on_from(self, state: State) -> None:
         """Takes up a state, whose arrays may be larger than those of the last."""
@@ -89,6 +109,11 @@ class Agent:
     def belief(self) -> Belief:
         """The current posterior."""
         return self.state.belief
+
+    @property
+    def iterations(self) -> int:
+        """K."""
+        return self._algorithm.iterations
 
     @property
     def stage(self) -> int:
@@ -128,6 +153,8 @@ class Agent:
 
         Warns:
             MisspecificationWarning: If the data do not look like the model. The batch counts.
+            ConvergenceWarning: If the descent does not settle, many stages in a row.
+            LockInWarning: If the decision has come to where data teach nothing more.
 
         Raises:
             BatchError: If the batch is empty, not finite numbers or of the wrong shape.
@@ -151,7 +178,7 @@ class Agent:
         leaves, watch, info, decision, verdict = self._stage(
             self._numbers, self._leaves, self._watch, padded, weight, in_force
         )
-        possible, proper, ascending, finite, sounds = np.asarray(verdict)
+        possible, proper, ascending, finite, sounds, *signs = np.asarray(verdict)
         if not (possible and proper):
             self._refuse(rows, self.state.decision if in_force is None else in_force)
         if self._focuses and not focus.is_sound(jax.tree.unflatten(self._tree, leaves)):
@@ -159,13 +186,13 @@ class Agent:
             leaves, watch, info, decision, verdict = self._stage(
                 self._numbers, whole, self._watch, padded, weight, in_force
             )
-            _, _, ascending, finite, sounds = np.asarray(verdict)
+            _, _, ascending, finite, sounds, *signs = np.asarray(verdict)
         if ascending:
             raise StepSizeError(f"the step size at stage {self.stage + 1} must be positive")
         if not finite:
             raise DivergenceError(
                 f"the step from x = {self.decision} is not finite: the gradient was "
-                f"{info.gradient.tolist()}; use smaller steps or a bounded feasible set"
+                f"{info.course.gradient.tolist()}; use smaller steps or a bounded feasible set"
             )
         self._leaves, self._info, self._decision = leaves, info, np.asarray(decision)
         self._watch, self._count = watch, len(rows)
@@ -179,6 +206,9 @@ class Agent:
         if alarm is not None:
             self._alarms.append(alarm)
             warnings.warn(MisspecificationWarning(alarm), stacklevel=2)
+        trouble = self._stall.after(*signs)
+        if trouble is not None:
+            warnings.warn(trouble, stacklevel=2)
         return self.decision
 
     def _rows(self, batch: Any) -> Float[np.ndarray, "D ..."]:
@@ -226,11 +256,13 @@ def _program(algorithm: BayesianSGD, state: State) -> Callable[..., Any]:
 
     Besides the new state, the monitor, the info and the decision it returns a verdict: whether the
     batch is possible, the posterior proper, the step size not positive, the step finite, an
-    alarm raised.
+    alarm raised, the descent settled, and `Teaching` where the decision changes the data.
     """
     numbers, rest = eqx.partition(algorithm, eqx.is_array)
     number_tree, state_tree = jax.tree.structure(numbers), jax.tree.structure(state)
     watch_tree = jax.tree.structure(Monitor())
+    theta = jax.tree.map(lambda leaf: leaf[0], state.belief.examples())
+    depends = kind_of(algorithm.problem.likelihood, state.x, theta).depends_on_decision
 
     @jax.jit
     def stage(
@@ -254,17 +286,21 @@ def _program(algorithm: BayesianSGD, state: State) -> Callable[..., Any]:
         learned = [leaf for old, leaf in zip(before, after, strict=True) if leaf is not old]
         learned = [leaf for leaf in learned if jnp.issubdtype(leaf.dtype, jnp.inexact)]
         # An infinite gradient is caught before a bounded set hides it and momentum keeps it.
-        moved = [new.x, new.decision, info.gradient]
-        moved += jax.tree.leaves(eqx.filter(new.optimizer, eqx.is_inexact_array))
+        moved = [new.x, new.decision, info.course.gradient]
+        moved += jax.tree.leaves(eqx.filter(new.progress, eqx.is_inexact_array))
         monitor = jax.tree.unflatten(watch_tree, watch).update(info.surprise)
-        verdict = jnp.stack(
+        taught = teaching(info, new.x - state.x, new.belief.effective_size, jnp.sum(weight))
+        verdict = jnp.asarray(
             [
                 jnp.all(jax.vmap(explained)(batch) | (info.log_predictive > -jnp.inf)),
                 ~jnp.any(jnp.asarray([jnp.any(jnp.isnan(leaf)) for leaf in learned])),
-                step_size(algorithm.optimizer, state.stage) <= 0,
+                algorithm.descent.step_size(state.stage) <= 0,
                 jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in moved])),
                 monitor.sounds,
-            ]
+                ~(info.course.settled == 0),  # NaN where the descent cannot tell
+                *(taught if depends else (False, 0.0, 0.0)),
+            ],
+            dtype=float,
         )
         return jax.tree.leaves(new), jax.tree.leaves(monitor), info, new.decision, verdict
 
@@ -277,3 +313,36 @@ def _pad(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     size = 1 << (count - 1).bit_length()
     weight = (np.arange(size) < count).astype(np.float64)
     return np.concatenate([rows, np.repeat(rows[:1], size - count, axis=0)]), weight
+
+
+# The two values of K that are timed, how often, and the most that is ever taken.
+_FEW, _MANY, _TIMINGS, _MOST = 1, 9, 7, 200
+
+
+def _affordable(
+    problem: Problem, belief: Belief, x: Any, budget_ms: float, options: dict[str, Any]
+) -> int:
+    """The largest K whose stage takes no more than the budget, but one at least."""
+    if "iterations" in options:
+        raise SettingError("budget_ms and iterations both say what K is; give one of them")
+    budget = as_array(budget_ms, SettingError, "budget_ms")
+    if budget.shape != () or not float(budget) > 0:
+        raise SettingError(f"budget_ms must be a positive number, got {budget_ms!r}")
+    few, many = (_stage_ms(problem, belief, x, options | {"iterations": k}) for k in (_FEW, _MANY))
+    each = max((many - few) / (_MANY - _FEW), 1e-6)
+    return int(np.clip(_FEW + (float(budget) - few) / each, 1, _MOST))
+
+
+def _stage_ms(problem: Problem, belief: Belief, x: Any, options: dict[str, Any]) -> float:
+    """How long `observe` takes for one observation."""
+    agent = Agent(problem, belief, x, **options)
+    theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
+    batch = problem.likelihood(jnp.asarray(agent.decision), theta).sample(random.key(0), (1,))
+    times = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same batch again and again is no world of anybody's
+        for _ in range(1 + _TIMINGS):
+            began = time.perf_counter()
+            agent.observe(np.asarray(batch))
+            times.append(time.perf_counter() - began)
+    return 1e3 * statistics.median(times[1:])

@@ -12,7 +12,6 @@ repeated gradient descent       gradient `Partial`
 ==============================  ==========================================================
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,21 +19,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jax import lax, random
+from jax import random
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.beliefs import Belief
-from postgrad.checks import as_count, as_key, as_numbers
-from postgrad.errors import DecisionError, PriorError, SettingError
-from postgrad.gradients import Automatic, Gradient
+from postgrad.checks import as_count, as_key
+from postgrad.descents import Course, Descent, Newton, Stage, as_descent
+from postgrad.errors import PriorError, SettingError
+from postgrad.gradients import Automatic, Gradient, Pathwise
+from postgrad.landscape import Landscape
+from postgrad.marginals import adds_over_coordinates
+from postgrad.outlook import Outlook, outlook, unknown
 from postgrad.outputs import Last, Output
+from postgrad.policy import Policy, first_stage, initial_decision
 from postgrad.problem import Decision, Problem
-from postgrad.steps import SGD, Harmonic, as_optimizer, step_size
+from postgrad.risks import Mean, Risk
 from postgrad.surprise import Surprise, surprise
 
-# How far outside the feasible set a decision may lie for rounding's sake, relative to its size.
-_ROUNDING = 1e-9
+# What the default draws for each look at the posterior: so many thetas, and xi for each.
+_THETAS, _DRAWS, _ITERATIONS = 256, 16, 6
 
 
 class State(eqx.Module):
@@ -44,15 +47,17 @@ class State(eqx.Module):
         stage: t, the number of the stage to come: 1 before the first batch.
         belief: pi_{t-1}.
         x: x_t, the iterate of the descent.
-        optimizer: The optimiser's own state.
+        progress: What the descent remembers.
         output: What is issued, given the iterates so far.
+        only_marginals: Whether the cost adds over the coordinates of xi: see `marginals`.
     """
 
     stage: Int[Array, ""]
     belief: Belief
     x: Decision
-    optimizer: PyTree
+    progress: PyTree
     output: Output
+    only_marginals: bool = eqx.field(static=True)
 
     @property
     def decision(self) -> Decision:
@@ -66,35 +71,41 @@ class Info(eqx.Module):
     Attributes:
         log_predictive: log f_hat_{t-1}(y_j; x_t), how well each observation was foreseen.
         surprise: Where the batch lies among those that pi_{t-1} foresaw.
-        gradient: The gradient estimate of each of the K iterations.
-        noise: The standard error of each of these; NaN with one sample, which cannot tell.
+        course: How the descent went: gradients and their noise, curvature, gain.
+        outlook: What is uncertain about the decision, and what it costs not to know.
     """
 
     log_predictive: Float[Array, " D"]
     surprise: Surprise
-    gradient: Float[Array, "K ..."]
-    noise: Float[Array, "K ..."]
+    course: Course
+    outlook: Outlook
 
 
-class BayesianSGD(eqx.Module):
+class BayesianSGD(Policy):
     """The paper's algorithm, its parts chosen by the user.
+
+    With nothing chosen it issues the decision that the posterior deserves, the minimiser of the
+    posterior-averaged cost, to within what matters: see `Newton`. `presets.paper()` are the options
+    of the algorithm as the paper prints it.
 
     Attributes:
         problem: Cost, model and feasible set.
         gradient: The estimator of the gradient of the Bayesian average.
-        optimizer: Plain SGD with a schedule a_t, or any optax optimiser.
+        descent: What is done with it.
+        risk: How costs under different theta are weighed; the paper takes their mean.
         output: What is issued: the last iterate, an average or the rate theorem's z_T.
         iterations: K, gradient steps a stage.
-        samples: Draws of (theta, xi) that each gradient averages over; the paper has one.
+        samples: Draws that each gradient averages over: of theta, and of xi for each of these.
         key: The seed. Stage t uses `fold_in(key, t)` and nothing else.
     """
 
     problem: Problem
     gradient: Gradient
-    optimizer: SGD | optax.GradientTransformationExtraArgs
+    descent: Descent
+    risk: Risk
     output: Callable[[Decision], Output]
     iterations: int = eqx.field(static=True)
-    samples: int = eqx.field(static=True)
+    samples: tuple[int, int] = eqx.field(static=True)
     key: Array
 
     def __init__(
@@ -103,21 +114,26 @@ class BayesianSGD(eqx.Module):
         gradient: Gradient | None = None,
         *,
         steps: Any = None,
+        risk: Risk | None = None,
         output: Callable[[Decision], Output] = Last,
-        iterations: int = 1,
-        samples: int = 1,
+        iterations: int | None = None,
+        samples: int | tuple[int, int] | None = None,
         seed: int | Array = 0,
     ):
         """Choose the parts.
 
         Args:
             problem: Cost, model and feasible set.
-            gradient: Pathwise where the model allows it and the score elsewhere, if not given.
-            steps: A number, a schedule t -> a_t or an optax optimiser that needs the gradient
-                alone; the paper's 2/(t + 5), if not given.
-            output: What is issued: `Last`, `Average` or `RandomIterate`.
-            iterations: K.
-            samples: Draws per gradient.
+            gradient: Pathwise where the model allows it, a sum over all values or the score
+                elsewhere, if not given.
+            steps: A descent such as `Newton()` (the default) or `SGLD(...)`; a number, a schedule
+                t -> a_t or an optax optimiser for plain projected steps.
+            risk: `Mean()`, if not given.
+            output: What is issued: `Last`, `Average`, `RandomIterate` or `Perturbed(...)`.
+            iterations: K; 6 for Newton steps and 1 for others, if not given.
+            samples: Draws for each gradient, or a pair: of theta, and of xi for each of these.
+                4096 = 256 x 16 for Newton steps and 1 for others, if not given. With powers of two
+                the draws are evenly spread.
             seed: A number or a JAX key.
 
         Raises:
@@ -126,19 +142,30 @@ class BayesianSGD(eqx.Module):
         """
         self.problem = problem
         self.gradient = Automatic() if gradient is None else gradient
-        if not isinstance(self.gradient, Gradient):
-            raise SettingError(
-                f"gradient must be an estimator such as Pathwise(), got {gradient!r}"
-            )
-        if not (isinstance(output, type) and issubclass(output, Output)):
+        self.descent = Newton() if steps is None else as_descent(steps)
+        self.risk = Mean() if risk is None else risk
+        for name, kind, example in (
+            ("gradient", Gradient, "Pathwise()"),
+            ("risk", Risk, "CVaR(0.9)"),
+        ):
+            if not isinstance(part := getattr(self, name), kind):
+                raise SettingError(f"{name} must be one such as {example}, got {part!r}")
+        if not callable(output):
             raise SettingError(f"output must be a class such as Average, got {output!r}")
-        self.optimizer = as_optimizer(Harmonic(2.0, 5.0) if steps is None else steps)
         self.output = output
+        solves = isinstance(self.descent, Newton)
+        if iterations is None:
+            iterations = _ITERATIONS if solves else 1
         self.iterations = as_count(iterations, SettingError, "iterations")
-        self.samples = as_count(samples, SettingError, "samples")
+        self.samples = _sizes(samples, solves)
+        if not isinstance(self.risk, Mean) and not solves:
+            raise SettingError(
+                f"{self.risk} needs several draws of xi for each of several thetas, which Newton "
+                f"steps take; leave `steps` out"
+            )
         self.key = as_key(seed, SettingError)
 
-    def init(self, belief: Belief, x: Any) -> State:
+    def init(self, belief: Belief | None, x: Any) -> State:
         """The state before the first stage, after trying all parts on each other.
 
         Args:
@@ -152,22 +179,25 @@ class BayesianSGD(eqx.Module):
         """
         if not isinstance(belief, Belief):
             raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
-        x = jnp.asarray(as_numbers(x, DecisionError, "x"))
-        if x.size == 0:
-            raise DecisionError("x must have at least one entry, got none")
-        excess = float(self.problem.feasible.violation(x))
-        if excess > _ROUNDING * max(1.0, float(jnp.max(jnp.abs(x)))):
-            raise DecisionError(f"x = {x} violates {self.problem.feasible} by {excess:g}")
+        x = initial_decision(self.problem, x)
         thetas = belief.examples()
+        theta = jax.tree.map(lambda leaf: leaf[0], thetas)
         self.problem.check(x, thetas)
         belief = belief.bind(self.problem, x)
-        self.gradient.check(self.problem, x, jax.tree.map(lambda leaf: leaf[0], thetas))
+        self.gradient.check(self.problem, x, theta)
+        along_paths = isinstance(self.gradient, Automatic | Pathwise)
+        output = self.output(x)
+        if not isinstance(output, Output):
+            raise SettingError(f"output must be a class such as Average, got {self.output!r}")
         return State(
-            stage=jnp.asarray(1, jnp.int64),
+            stage=first_stage(),
             belief=belief,
             x=x,
-            optimizer=self.optimizer.init(x),
-            output=self.output(x),
+            progress=self.descent.init(x),
+            output=output,
+            only_marginals=isinstance(self.descent, Newton)
+            and along_paths
+            and adds_over_coordinates(self.problem, x, theta),
         )
 
     def step(
@@ -187,8 +217,9 @@ class BayesianSGD(eqx.Module):
             x: The decision in force when the batch arose; the last one issued, if not given.
         """
         problem, t = self.problem, state.stage
-        (key_theta, key_output, key_belief, key_surprise), keys = _stage_keys(
-            self.key, t, (self.iterations, self.samples)
+        key = random.fold_in(self.key, t)
+        key_output, key_belief, key_surprise, key_outlook = (
+            random.fold_in(key, np.uint32(i)) for i in (1, 2**32 - 1, 2**32 - 2, 2**32 - 3)
         )
         x_t = state.decision if x is None else x
 
@@ -196,56 +227,36 @@ class BayesianSGD(eqx.Module):
         belief = state.belief.update(problem.likelihood, x_t, batch, weight, key_belief)
 
         # Descend: K projected steps, theta from the posterior, xi from the model at theta.
-        def descend(carry: PyTree, draws: PyTree) -> PyTree:
-            x, optimizer = carry
-            estimates = _map(
-                lambda theta, key: self.gradient.estimate(problem, belief, x, theta, key), *draws
-            )
-            gradient, noise = _mean_and_error(estimates)
-            move, optimizer = self.optimizer.update(gradient, optimizer, x, stage=t)
-            return (problem.feasible.project(x + move), optimizer), (gradient, noise)
-
-        draws = belief.sample(key_theta, keys.shape), keys
-        (x_next, optimizer), (gradient, noise) = _scan(descend, (state.x, state.optimizer), draws)
+        size = jnp.asarray(batch.shape[0], float) if weight is None else jnp.sum(weight)
+        landscape = Landscape(problem, self.gradient, self.risk, belief, state.only_marginals)
+        stage = Stage(landscape, t, key, size, self.iterations, *self.samples)
+        x_next, progress, course = self.descent.descend(stage, state.x, state.progress)
 
         # Decide: issue the last iterate, or what the output makes of the iterates.
-        a_t = step_size(self.optimizer, t)
-        output = state.output.follow(state.x, x_next, a_t, key_output)
+        a_t = self.descent.step_size(t)
+        output = state.output.follow(state.x, x_next, a_t, key_output, problem.feasible)
 
         log_predictive = jax.vmap(lambda y: state.belief.log_mixture(problem.likelihood, x_t, y))(
             batch
         )
         foreseen = surprise(state.belief, problem.likelihood, x_t, batch, weight, key_surprise)
-        info = Info(log_predictive, foreseen, gradient, noise)
-        return State(t + 1, belief, x_next, optimizer, output), info
+        ahead = unknown(x_next)
+        if isinstance(self.descent, Newton):  # others measure no curvature
+            ahead = outlook(landscape, x_next, course.curvature, batch, weight, key_outlook)
+        info = Info(log_predictive, foreseen, course, ahead)
+        return State(t + 1, belief, x_next, progress, output, state.only_marginals), info
 
 
-def _stage_keys(key: Array, t: Array, shape: tuple[int, int]) -> tuple[tuple[Array, ...], Array]:
-    """Keys for theta, the output, the belief and the surprise, and one for each xi."""
-    key = random.fold_in(key, t)
-    each = jax.vmap(lambda i: random.fold_in(key, i))(2 + jnp.arange(math.prod(shape)))
-    others = (random.fold_in(key, np.uint32(i)) for i in (0, 1, 2**32 - 1, 2**32 - 2))
-    return tuple(others), each.reshape(shape)
-
-
-def _map(function: Callable[..., Any], *xs: PyTree) -> Array:
-    """`vmap`, without an inner axis of length one: it would keep XLA from vectorising over runs."""
-    if jax.tree.leaves(xs)[0].shape[0] > 1:
-        return jax.vmap(function)(*xs)
-    return function(*jax.tree.map(lambda leaf: leaf[0], xs))[None]
-
-
-def _scan(body: Callable[..., Any], carry: PyTree, xs: PyTree) -> PyTree:
-    """`lax.scan`, without a loop around a single iteration: `simulate` can then see into it."""
-    if jax.tree.leaves(xs)[0].shape[0] > 1:
-        return lax.scan(body, carry, xs)
-    carry, y = body(carry, jax.tree.map(lambda leaf: leaf[0], xs))
-    return carry, jax.tree.map(lambda leaf: leaf[None], y)
-
-
-def _mean_and_error(estimates: Float[Array, "n ..."]) -> tuple[Array, Array]:
-    n = estimates.shape[0]
-    mean = jnp.mean(estimates, axis=0)
-    if n == 1:
-        return mean, jnp.full_like(mean, jnp.nan)
-    return mean, jnp.std(estimates, axis=0, ddof=1) / jnp.sqrt(n)
+def _sizes(samples: int | tuple[int, int] | None, solves: bool) -> tuple[int, int]:
+    """How many thetas, and how many draws of xi for each."""
+    if samples is None:
+        return (_THETAS, _DRAWS) if solves else (1, 1)
+    if isinstance(samples, tuple) and len(samples) == 2:
+        m, r = (as_count(count, SettingError, "samples") for count in samples)
+        if r > 1 and not solves:
+            raise SettingError(f"samples must be one number for steps of this kind, got {samples}")
+        return m, r
+    count = as_count(samples, SettingError, "samples")
+    if solves and count > _THETAS and count % _THETAS == 0:
+        return _THETAS, count // _THETAS
+    return count, 1

@@ -90,6 +90,66 @@ def claims(
     typer.echo(f"The rules behind the verdicts are in {out / 'report.html'}")
 
 
+@app.command(epilog=_EXIT_CODES)
+def bench(
+    problems: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PROBLEM...]", help="Problems of the testbed; all, if none."),
+    ] = None,
+    algorithms: Annotated[
+        list[str] | None,
+        typer.Option(help="Algorithms, comma-separated; all that apply, if not given."),
+    ] = None,
+    runs: Runs = 50,
+    horizon: Horizon = 500,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option(help="Folder for figures and summary.json.")] = Path("bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Compare algorithms on the testbed: tables, figures, and where the default is not the best."""
+    from rich.console import Console
+
+    from postgrad.bench import bench as run
+    from postgrad.bench import plan
+    from postgrad.paper import provenance
+
+    names, chosen = problems or [], _split(algorithms)
+    _check(lambda: plan(names, chosen))
+    _make_folder(out)
+    with _progress(Console(stderr=True)) as watch:
+        result = run(names, algorithms=chosen, runs=runs, horizon=horizon, seed=seed, watch=watch)
+        watch("drawing", 1, 1)
+        result.write(out, provenance.describe())
+    if as_json:
+        typer.echo((out / "summary.json").read_text())
+        return
+    for name, comparison in result.comparisons.items():
+        typer.echo(f"{name}: {runs} runs, T = {horizon}\n{comparison.table()}\n")
+    typer.echo(f"{result.report()}\nFigures and summary.json are in {out}/.")
+
+
+def _split(options: list[str] | None) -> list[str]:
+    """What is given several times, or with commas, or both."""
+    return [part for text in options or [] for part in text.split(",") if part]
+
+
+def _check(plan: Callable[[], object]) -> None:
+    """Wrong usage, if the plan has unknown names."""
+    from postgrad.errors import SettingError
+
+    try:
+        plan()
+    except SettingError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write to {out}: {error}", param_hint="--out") from error
+
+
 def _run(
     names: list[str],
     algorithms: list[str],
@@ -102,21 +162,14 @@ def _run(
     """Runs experiments, and the claims if these are all; writes what there is to see."""
     from rich.console import Console
 
-    from postgrad.errors import SettingError
     from postgrad.paper import figures, provenance, report
     from postgrad.paper.claims import assess
     from postgrad.paper.reproduce import plan
     from postgrad.paper.reproduce import reproduce as run
 
-    chosen = [part for text in algorithms for part in text.split(",") if part]
-    try:
-        plan(names, chosen)
-    except SettingError as error:
-        raise typer.BadParameter(str(error)) from error
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise typer.BadParameter(f"cannot write to {out}: {error}", param_hint="--out") from error
+    chosen = _split(algorithms)
+    _check(lambda: plan(names, chosen))
+    _make_folder(out)
     summary: dict[str, Any]
     with _progress(Console(stderr=True)) as watch:
         summary = run(

@@ -115,6 +115,8 @@ class Kind(NamedTuple):
         has_rsample: Whether draws are differentiable in the parameters.
         depends_on_decision: Whether draws are a function of x, as the program is written.
         support_depends_on_decision: Whether the support is one, so that no score exists.
+        values: How many values a draw can have, if they are single numbers that can be listed;
+            else zero.
     """
 
     name: str
@@ -125,6 +127,7 @@ class Kind(NamedTuple):
     has_rsample: bool
     depends_on_decision: bool
     support_depends_on_decision: bool
+    values: int
 
 
 @once_per_shape
@@ -164,7 +167,21 @@ def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
         has_rsample=getattr(distribution, "has_rsample", False),
         depends_on_decision=depends,
         support_depends_on_decision=_uses_first(inside, x, theta),
+        values=_count_values(model, x, theta),
     )
+
+
+def _count_values(model: Model, x: Decision, theta: PyTree) -> int:
+    """How many values there are to list; zero where that cannot be said before the numbers are."""
+
+    def listed(x: Decision, theta: PyTree) -> Array:
+        return jnp.asarray(model(x, theta).enumerate_support(expand=False))
+
+    try:
+        shape = jax.eval_shape(listed, x, theta).shape
+    except (NotImplementedError, AttributeError, TypeError, jax.errors.JAXTypeError):
+        return 0
+    return shape[0] if len(shape) == 1 else 0
 
 
 def coordinates(distribution: Any) -> Any:

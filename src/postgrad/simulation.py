@@ -15,7 +15,6 @@ from jax import lax, random
 from jaxtyping import Array, PyTree
 
 from postgrad import threefry
-from postgrad.algorithm import BayesianSGD, State
 from postgrad.beliefs import Belief, focus
 from postgrad.beliefs.belief import as_theta
 from postgrad.beliefs.evidence import with_room
@@ -23,6 +22,8 @@ from postgrad.checks import as_count, as_key
 from postgrad.errors import SettingError
 from postgrad.hoist import hoist
 from postgrad.lanes import vmap_last
+from postgrad.policy import Policy
+from postgrad.policy import PolicyState as State
 from postgrad.remember import once_per_shape
 
 
@@ -75,8 +76,8 @@ class Simulation(eqx.Module):
 
 
 def simulate(
-    algorithm: BayesianSGD,
-    belief: Belief,
+    algorithm: Policy,
+    belief: Belief | None,
     x: Any,
     theta: PyTree,
     *,
@@ -84,17 +85,17 @@ def simulate(
     horizon: int = 1000,
     batch_size: int = 1,
     seed: int | Array = 0,
-    record: Callable[[State], PyTree] = lambda state: (),
+    record: Callable[[Any], PyTree] = lambda state: (),
     progress: Callable[[int], None] = lambda done: None,
 ) -> Simulation:
-    """Runs an algorithm in a world whose truth is theta.
+    """Runs an algorithm, or any other policy, in a world whose truth is theta.
 
     Run i derives its randomness from (seed, i) alone, and its data noise from (seed, i, stage): it
     is the same whatever the number of runs, and different algorithms meet the same noise.
 
     Args:
         algorithm: The algorithm; its own seed is replaced, run by run.
-        belief: pi_0.
+        belief: pi_0; None for policies that believe nothing.
         x: x_1.
         theta: theta_c, the truth.
         runs: How many runs.
@@ -108,16 +109,17 @@ def simulate(
     Raises:
         SettingError: If a count is not a positive whole number.
         ModelError: If the model is no proper distribution at theta.
-        PostgradError: As `BayesianSGD.init` does.
+        PostgradError: As the policy's `init` does.
     """
     runs = as_count(runs, SettingError, "runs")
     horizon = as_count(horizon, SettingError, "horizon")
     batch_size = as_count(batch_size, SettingError, "batch_size")
     start = with_room(algorithm.init(belief, x), horizon * batch_size)
     theta = as_theta(theta)
-    count = jax.tree.leaves(belief.examples())[0].shape[0]  # checked as often, by one program
+    # Checked as often as the belief's own values, by the same program.
+    count = 1 if belief is None else jax.tree.leaves(belief.examples())[0].shape[0]
     thetas = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), theta)
-    algorithm.problem.check_models(start.x, thetas)
+    algorithm.problem.check_models(start.decision, thetas)
     root = as_key(seed, SettingError)
     stage = jax.tree_util.Partial(_stage, algorithm, theta, batch_size)
     try:
@@ -176,13 +178,11 @@ def simulate(
     return Simulation(*seen)
 
 
-def _observe(record: Callable[[State], PyTree]) -> Callable[[State], PyTree]:
+def _observe(record: Callable[[Any], PyTree]) -> Callable[[Any], PyTree]:
     return lambda state: (state.decision, record(state))
 
 
-def _stage(
-    algorithm: BayesianSGD, theta: PyTree, batch_size: int, draw: PyTree, state: State
-) -> State:
+def _stage(algorithm: Policy, theta: PyTree, batch_size: int, draw: PyTree, state: State) -> State:
     """One stage of one run, given draw = (the run's key, t)."""
     key, t = draw
     key_data, key_algorithm = random.split(key)
@@ -234,7 +234,7 @@ def _compile(parts: Any, states: State, keys: Array, length: int) -> Callable[..
 
 def _loop(
     stage: Stage,
-    record: Callable[[State], PyTree],
+    record: Callable[[Any], PyTree],
     shared: State,
     states: State,
     keys: Array,
@@ -257,28 +257,37 @@ def _loop(
     one_key, one_state = keys[0], jax.tree.map(lambda leaf: leaf[..., 0], states)
     moves = jax.tree.map(lambda leaf: leaf is None, shared, is_leaf=lambda leaf: leaf is None)
 
-    def move(draw: PyTree, moving: State) -> State:
-        return eqx.filter(stage(draw, eqx.combine(moving, shared)), moves)
+    def move(t: Array, late: tuple[Array, State]) -> State:
+        key, moving = late
+        return eqx.filter(stage((key, t), eqx.combine(moving, shared)), moves)
 
     # The stage number is an input of its own rather than a part of the state, so that the random
-    # numbers of all stages can be drawn at once.
-    draw, finish = hoist(move, (one_key, first), one_state)
-    draw_all = jax.vmap(lambda key, t: draw((key, t)), in_axes=(0, None), out_axes=-1)
-    noise = jax.vmap(lambda t: draw_all(keys, t))(first + jnp.arange(length))
+    # numbers of all stages can be drawn at once: first what needs the stage alone and is the same
+    # in all runs, then what each run draws for itself.
+    share, rest = hoist(move, first, (one_key, one_state))
+    common = jax.vmap(share)(first + jnp.arange(length))
+
+    def split(common: PyTree) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        return hoist(lambda key, moving: rest(common, (key, moving)), one_key, one_state)
+
+    noise = jax.vmap(lambda common: jax.vmap(split(common)[0], out_axes=-1)(keys))(common)
     one_noise = jax.tree.map(lambda leaf: leaf[0, ..., 0], noise)
 
-    def after(noise: PyTree, moving: State) -> tuple[State, PyTree]:
-        new = finish(noise, moving)
-        return new, _observe(record)(eqx.combine(new, shared))
+    def advance(i: Array, states: State) -> tuple[State, PyTree]:
+        finish = split(jax.tree.map(lambda leaf: leaf[i], common))[1]
 
-    step = vmap_last(after, one_noise, one_state)
+        def after(noise: PyTree, moving: State) -> tuple[State, PyTree]:
+            new = finish(noise, moving)
+            return new, _observe(record)(eqx.combine(new, shared))
+
+        step = vmap_last(after, one_noise, one_state)
+        return step(jax.tree.map(lambda leaf: leaf[i], noise), states)
 
     def body(i: Array, carry: tuple[State, PyTree]) -> tuple[State, PyTree]:
         states, shown = carry
-        states, new = step(jax.tree.map(lambda leaf: leaf[i], noise), states)
+        states, new = advance(i, states)
         return states, jax.tree.map(lambda out, leaf: out.at[i].set(leaf), shown, new)
 
-    first_noise = jax.tree.map(lambda leaf: leaf[0], noise)
-    shape = jax.eval_shape(step, first_noise, states)[1]
+    shape = jax.eval_shape(advance, jnp.zeros((), jnp.int32), states)[1]
     blank = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), shape)
     return lax.fori_loop(0, count, body, (states, blank))

@@ -17,7 +17,9 @@ from postgrad.beliefs.normal import Normal
 from postgrad.beliefs.normal_inverse_gamma import NormalInverseGamma
 from postgrad.beliefs.normal_inverse_wishart import NormalInverseWishart
 from postgrad.beliefs.particles import Particles
+from postgrad.beliefs.plug_in import PosteriorMean
 from postgrad.beliefs.point_mass import PointMass
+from postgrad.beliefs.thompson import Thompson
 
 __all__ = [
     "Belief",
@@ -38,5 +40,7 @@ __all__ = [
     "NormalInverseWishart",
     "Particles",
     "PointMass",
+    "PosteriorMean",
+    "Thompson",
     "product",
 ]

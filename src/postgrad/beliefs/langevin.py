@@ -48,7 +48,8 @@ class Langevin(Belief):
 
     which includes that the chains' own spread is the unit. The standard deviation is 2.7 % too
     large at e = 0.1, and with e = 1/2 or more there is no such law at all. For other posteriors the
-    mean is off by a multiple of e, too.
+    mean is off by a multiple of e, too. Steps that small take about 1/e of them to forget where a
+    chain was: with fewer for each batch, the chains also lag behind the posterior.
 
     When a batch says much (the first one after a wide prior), the chains would be far out in the
     tails of the new posterior. It is then taken in at several temperatures as in `Particles`, with

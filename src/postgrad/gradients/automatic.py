@@ -5,25 +5,48 @@ from typing import ClassVar
 from jaxtyping import Array, PyTree
 
 from postgrad.beliefs import Belief
+from postgrad.gradients.enumerate import Enumerate
 from postgrad.gradients.gradient import Gradient
 from postgrad.gradients.pathwise import Pathwise
 from postgrad.gradients.score import Score
 from postgrad.problem import Decision, Problem
 
+# Beyond so many values a sum over them costs more than it saves.
+_FEW = 256
+
 
 class Automatic(Gradient):
-    """`Pathwise` where the model's draws are differentiable, `Score` where they are not."""
+    """`Pathwise` where draws are differentiable, `Enumerate` where they have few values.
+
+    `Score` elsewhere.
+    """
 
     unbiased: ClassVar[bool] = True
 
-    def estimate(
-        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
-    ) -> Decision:
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
         """The choice is made when the program is traced, and costs nothing when it runs."""
-        chosen = Pathwise() if problem.model(x, theta).has_rsample else Score()
-        return chosen.estimate(problem, belief, x, theta, key)
+        chosen = self.choice(problem, x, theta)
+        return chosen.surrogate(problem, belief, x, theta, key, level)
+
+    def choice(self, problem: Problem, x: Decision, theta: PyTree) -> Gradient:
+        """The estimator for the problem."""
+        kind = problem.kind(x, theta)
+        if kind.has_rsample:
+            return Pathwise()
+        return Enumerate() if 0 < kind.values <= _FEW else Score()
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """As the choice does."""
+        return self.choice(problem, x, theta).uses_level(problem, x, theta)
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """Where draws are not differentiable, the score must exist."""
-        if not problem.kind(x, theta).has_rsample:
-            Score().check(problem, x, theta)
+        """As the choice does."""
+        self.choice(problem, x, theta).check(problem, x, theta)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs import Belief
 from postgrad.errors import GradientError
@@ -17,7 +17,9 @@ from postgrad.problem import Decision, Problem
 class Gradient(eqx.Module):
     """An estimate of the gradient in x of E_{theta ~ pi} H(x, theta), from one draw of theta.
 
-    Written for one draw; the algorithm averages over several and reports their noise.
+    An estimator is the derivative of a surrogate: a function of x, given theta and a key for xi,
+    whose derivative at x is the estimate. Derivatives of averages of surrogates are then averages
+    of estimates, at the price of one.
 
     Laws, checked for every final class of this room: the mean over draws equals the finite
     difference of the exact Bayesian average within its standard error, if `unbiased` says so, and
@@ -27,14 +29,41 @@ class Gradient(eqx.Module):
     unbiased: ClassVar[bool]
 
     @abc.abstractmethod
-    def estimate(
-        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
-    ) -> Decision:
-        """The estimate at x, given theta ~ belief and a key for xi ~ f(.; x, theta)."""
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """What to differentiate in x, and the cost itself.
+
+        Args:
+            problem: Cost and model.
+            belief: pi_t.
+            x: Where.
+            theta: One draw from the belief.
+            key: Decides xi ~ f(.; x, theta).
+            level: b, where scores measure costs from; zero in the paper. Any b that the draw does
+                not know is right, since E grad_x log f = 0; one near the expected cost makes the
+                variance far smaller.
+        """
+
+    @abc.abstractmethod
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """Whether `level` makes a difference."""
 
     @abc.abstractmethod
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """Raise `GradientError` where the estimator would be wrong for the problem."""
+
+    def estimate(
+        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
+    ) -> Decision:
+        """The derivative of the surrogate: the estimate from one draw of (theta, xi)."""
+        return jax.grad(lambda x: self.surrogate(problem, belief, x, theta, key)[0])(x)
 
 
 def check_score(problem: Problem, x: Decision, theta: PyTree) -> None:
@@ -54,18 +83,19 @@ def check_score(problem: Problem, x: Decision, theta: PyTree) -> None:
         )
 
 
-def score_gradient(
+def score_surrogate(
     problem: Problem,
     log_f: Callable[[Decision, Array], Array],
     x: Decision,
     theta: PyTree,
     key: Array,
-) -> Decision:
-    """grad_x h(x, xi) + h(x, xi) grad_x log_f(x, xi) at xi ~ f(.; x, theta), xi held fixed."""
-    xi = lax.stop_gradient(problem.model(x, theta).sample(key))
+    level: float | Array,
+) -> tuple[Array, Array]:
+    """H + (h - b) log_f with xi ~ f(.; x, theta) held fixed.
 
-    def surrogate(x: Decision) -> Array:
-        h = problem.cost(x, xi)
-        return h + lax.stop_gradient(h) * log_f(x, xi)
-
-    return jax.grad(surrogate)(x)
+    Its derivative is grad_x h(x, xi) + (h(x, xi) - b) grad_x log_f(x, xi).
+    """
+    # at a fixed x, as some draws refuse to be differentiated
+    xi = problem.model(lax.stop_gradient(x), theta).sample(key)
+    h = problem.cost(x, xi)
+    return h + lax.stop_gradient(h - level) * log_f(x, xi), h

@@ -5,7 +5,7 @@ from typing import ClassVar
 from jaxtyping import Array, PyTree
 
 from postgrad.beliefs import Belief
-from postgrad.gradients.gradient import Gradient, check_score, score_gradient
+from postgrad.gradients.gradient import Gradient, check_score, score_surrogate
 from postgrad.problem import Decision, Problem
 
 
@@ -18,13 +18,23 @@ class MixtureScore(Gradient):
 
     unbiased: ClassVar[bool] = True
 
-    def estimate(
-        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
-    ) -> Decision:
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
         """Both terms at one draw."""
-        return score_gradient(
-            problem, lambda x, xi: belief.log_mixture(problem.model, x, xi), x, theta, key
+        return score_surrogate(
+            problem, lambda x, xi: belief.log_mixture(problem.model, x, xi), x, theta, key, level
         )
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """Where the model depends on x."""
+        return problem.kind(x, theta).depends_on_decision
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """The support must not depend on x."""

@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-import jax
 from jax import lax
 from jaxtyping import Array, PyTree
 
@@ -20,13 +19,24 @@ class Partial(Gradient):
 
     unbiased: ClassVar[bool] = False
 
-    def estimate(
-        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
-    ) -> Decision:
-        """The partial derivative at one draw."""
-        del belief
-        xi = lax.stop_gradient(problem.model(x, theta).sample(key))
-        return jax.grad(problem.cost)(x, xi)
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
+        """The cost with xi held fixed."""
+        del belief, level
+        cost = problem.cost(x, problem.model(lax.stop_gradient(x), theta).sample(key))
+        return cost, cost
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """No score, no level."""
+        del problem, x, theta
+        return False
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """Biased by intent."""

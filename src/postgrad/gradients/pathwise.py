@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-import jax
 from jaxtyping import Array, PyTree
 
 from postgrad.beliefs import Belief
@@ -26,12 +25,24 @@ class Pathwise(Gradient):
 
     unbiased: ClassVar[bool] = True
 
-    def estimate(
-        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
-    ) -> Decision:
-        """The total derivative of the cost of one draw."""
-        del belief
-        return jax.grad(lambda x: problem.cost(x, problem.model(x, theta).sample(key)))(x)
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
+        """The cost along the path of one draw."""
+        del belief, level
+        cost = problem.cost(x, problem.model(x, theta).sample(key))
+        return cost, cost
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """No score, no level."""
+        del problem, x, theta
+        return False
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """A model that depends on x must be reparameterised, else half the derivative is lost."""

@@ -6,7 +6,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.beliefs import Belief
 from postgrad.density import log_density
-from postgrad.gradients.gradient import Gradient, check_score, score_gradient
+from postgrad.gradients.gradient import Gradient, check_score, score_surrogate
 from postgrad.problem import Decision, Problem
 
 
@@ -21,14 +21,24 @@ class Score(Gradient):
 
     unbiased: ClassVar[bool] = True
 
-    def estimate(
-        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
-    ) -> Decision:
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
         """Both terms at one draw."""
         del belief
-        return score_gradient(
-            problem, lambda x, xi: log_density(problem.model(x, theta), xi), x, theta, key
+        return score_surrogate(
+            problem, lambda x, xi: log_density(problem.model(x, theta), xi), x, theta, key, level
         )
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """Where the model depends on x."""
+        return problem.kind(x, theta).depends_on_decision
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """The support must not depend on x."""

@@ -2,23 +2,33 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from postgrad.beliefs import Belief, Grid, Known, MaximumLikelihood
 from postgrad.feasible import FeasibleSet, Reals
 from postgrad.gradients import Gradient, MixtureScore, Partial, Pathwise
+from postgrad.presets import paper
 from postgrad.problems import Instance, newsvendor, quadratic
 
 BATCH_SIZES = (1, 2, 5, 10, 20)
 
 
+LIMIT = "stage-optimal"
+
+
 @dataclasses.dataclass(frozen=True)
 class Algorithm:
-    """One curve of a figure: the belief, and the gradient where it is not the experiment's own."""
+    """One curve of a figure.
+
+    Attributes:
+        title: As in the legend.
+        belief: Of the instance.
+        options: For `BayesianSGD`, given the experiment's gradient; the paper's, if not given.
+    """
 
     title: str
     belief: Callable[[Instance], Belief]
-    gradient: Gradient | None = None
+    options: Callable[[Gradient], dict[str, Any]] = lambda gradient: paper(gradient=gradient)
 
 
 ALGORITHMS = {
@@ -26,7 +36,16 @@ ALGORITHMS = {
     "mle": Algorithm("MLE", lambda instance: MaximumLikelihood(instance.points)),
     "known": Algorithm("benchmark (known θ)", lambda instance: Known(instance.theta)),
     "repeated-gradient": Algorithm(
-        "repeated gradient descent", lambda instance: Grid(instance.points), Partial()
+        "repeated gradient descent",
+        lambda instance: Grid(instance.points),
+        lambda gradient: paper(gradient=Partial()),
+    ),
+    "postgrad": Algorithm(
+        "postgrad, untuned", lambda instance: Grid(instance.points), lambda gradient: {}
+    ),
+    # No algorithm of ours, but what none can beat: computed from the posteriors of bayesian-sgd.
+    LIMIT: Algorithm(
+        "limit: argmin of the Bayesian average", lambda instance: Grid(instance.points)
     ),
 }
 
@@ -71,7 +90,7 @@ class Experiment:
 
 # The paper leaves the MLE method out where the data depend on the decision, since the method it
 # cites is not made for that. As a belief, a point mass at the estimate, it is; so we show it too.
-_ALGORITHMS = ("bayesian-sgd", "mle", "known")
+_ALGORITHMS = ("bayesian-sgd", "mle", "known", "postgrad", LIMIT)
 
 EXPERIMENTS = {
     "quadratic-1d-independent": Experiment(
@@ -115,7 +134,7 @@ EXPERIMENTS = {
         "Newsvendor with three items, decision-dependent",
         newsvendor.dependent,
         MixtureScore(),
-        ("bayesian-sgd", "known"),
+        ("bayesian-sgd", "known", "postgrad", LIMIT),
         batch_size=2,
         region=Region(newsvendor.BOX, "[1, 100]^3"),
         literal=Region(newsvendor.LITERAL_BOX, "[0, 100]^3"),

@@ -5,36 +5,29 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS
+from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
+from postgrad.plots import STYLE, canvas, caption, save
 
 _COLOURS = {
     "bayesian-sgd": "#0b5fa5",
     "mle": "#c8553d",
     "known": "#3a3a3a",
     "repeated-gradient": "#8a6fb0",
+    "postgrad": "#2f8f4e",
+    LIMIT: "#111111",
 }
-_STYLES = {"bayesian-sgd": "-", "mle": (0, (5, 1.5)), "known": (0, (1.5, 1.2))}
-_STYLE: dict[Any, Any] = {
-    "font.size": 9.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10.5,
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "grid.color": "#e3e3e3",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "svg.hashsalt": "postgrad",  # the same numbers give the same file
+_STYLES = {
+    "mle": (0, (5, 1.5)),
+    "known": (0, (1.5, 1.2)),
+    LIMIT: (0, (1, 2.5)),
 }
 
 
 def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Path]:
     """Mean error of each algorithm over the stages, with a standard-deviation band."""
-    with mpl.rc_context(_STYLE):
-        figure, axes = _canvas()
+    with mpl.rc_context(STYLE):
+        figure, axes = canvas(6.4, 4.2)
         for key, curve in summary["algorithms"].items():
             mean = np.array(curve["mean_error"], float)[1:]
             spread = np.array(curve["std_error"], float)[1:]
@@ -44,12 +37,22 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
                 if curve.get(fate):
                     label += f" ({curve[fate]} of {summary['runs']} {fate})"
             colour = _COLOURS[key]
+            if key == LIMIT:  # known at some stages only, perhaps
+                here = np.isfinite(mean)
+                stages, mean, spread = stages[here], mean[here], spread[here]
             axes.plot(stages, mean, color=colour, ls=_STYLES.get(key, "-"), lw=1.4, label=label)
+            if key == LIMIT:
+                continue
             # a log axis has no room for mean - std <= 0: the band ends well below the mean instead
             low = np.maximum(mean - spread, mean / 4)
             alpha = 0.16 if key == "bayesian-sgd" else 0.06  # else three bands make mud
             axes.fill_between(stages, low, mean + spread, color=colour, alpha=alpha, lw=0)
-        means = [m for c in summary["algorithms"].values() for m in c["mean_error"][1:] if m]
+        means = [
+            m
+            for key, curve in summary["algorithms"].items()
+            for m in curve["mean_error"][1:]
+            if m and (key != LIMIT or len(summary["algorithms"]) == 1)
+        ]
         if means:
             axes.set_ylim(bottom=min(means) / 5)
         axes.set(
@@ -61,14 +64,14 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
             xlim=(1, max(2, summary["horizon"])),
         )
         axes.legend(loc="lower left")
-        _caption(axes, f"{summary['runs']} runs")
-        return _save(figure, folder / name)
+        caption(axes, f"{summary['runs']} runs")
+        return save(figure, folder / name)
 
 
 def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[Path]:
     """pi_t(theta_c) for each batch size, with the 95 % confidence interval of the mean."""
-    with mpl.rc_context(_STYLE):
-        figure, axes = _canvas()
+    with mpl.rc_context(STYLE):
+        figure, axes = canvas(6.4, 4.2)
         shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(posterior)))
         for colour, (label, curve) in zip(shades, posterior.items(), strict=True):
             mean, low, high = (np.array(curve[key], float) for key in ("mean", "low", "high"))
@@ -83,21 +86,5 @@ def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[P
             ylim=(0, 1.02),
         )
         axes.legend(loc="lower right")
-        _caption(axes, f"{runs} runs, 1-D decision-dependent quadratic")
-        return _save(figure, folder / "posterior")
-
-
-def _canvas() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    return figure, figure.subplots()
-
-
-def _caption(axes: Axes, text: str) -> None:
-    axes.text(1.0, 1.01, text, transform=axes.transAxes, ha="right", fontsize=8, color="#666666")
-
-
-def _save(figure: Figure, stem: Path) -> list[Path]:
-    png, svg = stem.with_suffix(".png"), stem.with_suffix(".svg")
-    figure.savefig(png, dpi=160)
-    figure.savefig(svg, metadata={"Date": None})
-    return [png, svg]
+        caption(axes, f"{runs} runs, 1-D decision-dependent quadratic")
+        return save(figure, folder / "posterior")

@@ -3,31 +3,21 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
-from postgrad.algorithm import BayesianSGD
+from postgrad.algorithm import BayesianSGD, State
 from postgrad.beliefs import Grid
-from postgrad.errors import SettingError
-from postgrad.paper.experiments import ALGORITHMS, BATCH_SIZES, EXPERIMENTS
+from postgrad.comparison import select
+from postgrad.paper.experiments import ALGORITHMS, BATCH_SIZES, EXPERIMENTS, LIMIT
+from postgrad.paper.limit import LIMITS, STAGES, Limit
+from postgrad.presets import paper
+from postgrad.problems import Instance
 from postgrad.simulation import Simulation, simulate
 
 POSTERIOR = "posterior"
 NAMES = (*EXPERIMENTS, POSTERIOR)
 Watch = Callable[[str, int, int], None]
-
-
-def select(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """`names` without repeats, or all known ones if there are none.
-
-    Raises:
-        SettingError: On an unknown name; the message lists the known ones.
-    """
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise SettingError(
-            f"unknown {what} {', '.join(map(repr, unknown))}; known are {', '.join(known)}"
-        )
-    return list(dict.fromkeys(names)) or list(known)
 
 
 def plan(names: Sequence[str], algorithms: Sequence[str]) -> tuple[dict[str, list[str]], list[int]]:
@@ -71,7 +61,8 @@ def reproduce(
         watch: Called with what is being run, and the run-stages done and to do.
     """
     curves, batch_sizes = plan(names, algorithms)
-    total = (sum(map(len, curves.values())) + len(batch_sizes)) * runs * horizon
+    simulated = [key for chosen in curves.values() for key in chosen if key != LIMIT]
+    total = (len(simulated) + len(batch_sizes)) * runs * horizon
     done = 0
     settings: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
 
@@ -92,19 +83,31 @@ def reproduce(
         feasible, text = experiment.literal if literal else experiment.region
         watch(f"{name}: setting up", done, total)
         instance = experiment.instance(feasible)
+        limit = LIMITS[name]
         results = {}
+        posteriors = None
         for key in chosen:
-            part = ALGORITHMS[key]
-            algorithm = BayesianSGD(instance.problem, part.gradient or experiment.gradient)
-            result = run(
-                f"{name}: {key}",
-                algorithm,
-                part.belief(instance),
-                instance.x,
-                instance.theta,
-                batch_size=experiment.batch_size,
-            )
-            results[key] = _errors(result, instance.x_star, experiment.far)
+            # The limit is read off posteriors; those of Bayesian-SGD will do.
+            part = ALGORITHMS["bayesian-sgd" if key == LIMIT else key]
+            if key != LIMIT or posteriors is None:
+                algorithm = BayesianSGD(instance.problem, **part.options(experiment.gradient))
+                result = run(
+                    f"{name}: {key}",
+                    algorithm,
+                    belief := part.belief(instance),
+                    instance.x,
+                    instance.theta,
+                    batch_size=experiment.batch_size,
+                    record=limit.record if part is ALGORITHMS["bayesian-sgd"] else _nothing,
+                )
+            if part is ALGORITHMS["bayesian-sgd"] and posteriors is None:
+                posteriors = algorithm.init(belief, instance.x), result
+            if key == LIMIT:
+                watch(f"{name}: {key}", done, total)
+                assert posteriors is not None
+                results[key] = _limit(limit, instance, *posteriors)
+            else:
+                results[key] = _errors(result, instance.x_star, experiment.far)
         experiments[name] = {
             "x_star": np.atleast_1d(instance.x_star).tolist(),
             **settings,
@@ -119,7 +122,7 @@ def reproduce(
         instance = experiment.instance((experiment.literal if literal else experiment.region)[0])
         result = run(
             f"{POSTERIOR}: D={size}",
-            BayesianSGD(instance.problem, experiment.gradient),
+            BayesianSGD(instance.problem, **paper(gradient=experiment.gradient)),
             Grid(instance.points),
             instance.x,
             instance.theta,
@@ -145,6 +148,28 @@ def _errors(result: Simulation, x_star: Any, far: float | None) -> dict[str, Any
         "diverged": int(diverged.sum()),
     }
     return curve if far is None else curve | {"stuck": int((errors[:, -1] > far).sum())}
+
+
+def _limit(limit: Limit, instance: Instance, start: State, result: Simulation) -> dict[str, Any]:
+    """The errors of the best decisions, at every stage or, where each takes long, at some."""
+    count = result.decisions.shape[1]
+    x_star = np.asarray(instance.x_star)
+    mean: list[float | None] = [None] * count
+    spread: list[float | None] = [None] * count
+    mean[0], spread[0] = float(np.linalg.norm(np.asarray(instance.x) - x_star)), 0.0
+    fine = ~result.diverged()
+    for t in range(1, count):
+        if fine.any() and (limit.everywhere or t in STAGES):
+            records = jax.tree.map(lambda leaf, t=t: leaf[fine, t], result.record)
+            gap = limit.decide(instance, start, records) - x_star
+            errors = np.linalg.norm(gap.reshape(len(gap), -1), axis=1)
+            mean[t], spread[t] = float(errors.mean()), float(errors.std())
+    return {"mean_error": mean, "std_error": spread, "diverged": 0}
+
+
+def _nothing(state: State) -> tuple[()]:
+    del state
+    return ()
 
 
 def _interval(values: np.ndarray) -> dict[str, Any]:

@@ -2,7 +2,14 @@
 
 Demand is lognormal with an unknown median. With the critical ratio 1/3 most days sell out, and who
 takes sales for demand orders less and less.
+
+    h(x, xi)  =  c x - p min(x, xi),    log xi ~ N(log theta, 1/4),    seen: min(x, xi)
+
+How much is learnt depends on the decision: only days with stock left show demand (Harpaz, Lee and
+Winkler, 1982; Braden and Freimer, 1991). Here the data are not what the cost is about.
 """
+
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpyro.distributions as dist
@@ -11,6 +18,7 @@ from jaxtyping import Array
 from postgrad.censored import Censored
 from postgrad.feasible import Box, FeasibleSet
 from postgrad.problem import Model, Problem
+from postgrad.problems import excess
 from postgrad.problems.instance import Instance
 from postgrad.problems.newsvendor import Newsvendor
 
@@ -47,11 +55,21 @@ def _mistaken(x: Array, theta: Array) -> dist.Distribution:
 
 def _instance(observation: Model, feasible: FeasibleSet) -> Instance:
     cost = Newsvendor(*jnp.asarray([_COST, _PRICE, 0.0]))
+    theta = jnp.asarray(20.0)
+    mean = theta * jnp.exp(0.5 * _SIGMA**2)
+
+    def above(level: Array) -> Array:
+        # At level 0, where the logarithm ends, it is the mean. The branch that is not taken is
+        # evaluated too, and must have a derivative.
+        positive = jnp.where(level > 0, level, 1.0)
+        return jnp.where(level > 0, excess.lognormal(theta, jnp.asarray(_SIGMA), positive), mean)
+
     return Instance(
         problem=Problem(cost, _demand, feasible, observation),
-        theta=jnp.asarray(20.0),
+        theta=theta,
         x_star=jnp.asarray(16.124964),
         x=jnp.asarray(10.0),
+        expected_cost=lambda x: cost.expected(x, mean, above),
         points=jnp.arange(1.0, 61.0),
     )
 
@@ -64,3 +82,7 @@ def censored(feasible: FeasibleSet = BOX) -> Instance:
 def ignored(feasible: FeasibleSet = BOX) -> Instance:
     """The same, by a newsvendor who takes sales for demand."""
     return _instance(_mistaken, feasible)
+
+
+# Not `ignored`: no algorithm can solve it.
+TESTBED: dict[str, Callable[[], Instance]] = {"newsvendor-censored": censored}

@@ -24,6 +24,7 @@ from postgrad.paper.claims.errors import (
 from postgrad.paper.claims.rules import Within
 from postgrad.paper.claims.trial import Trial, shared
 from postgrad.paper.experiments import ALGORITHMS
+from postgrad.presets import paper
 from postgrad.problems import Instance, newsvendor, quadratic
 from postgrad.simulation import Simulation
 
@@ -54,7 +55,7 @@ def trials(runs: int) -> dict[str, Trial]:
     planned: dict[str, Trial] = {}
     for name, make in _QUADRATICS.items():
         instance, n = shared(make), _RUNS * runs
-        algorithm = BayesianSGD(instance.problem, Pathwise())
+        algorithm = BayesianSGD(instance.problem, **paper(gradient=Pathwise()))
         bayes, mle = Grid(instance.points), MaximumLikelihood(instance.points)
         planned |= {
             f"{name}: bayesian-sgd": Trial(instance, algorithm, bayes, n, record=_posterior_mean),
@@ -62,7 +63,7 @@ def trials(runs: int) -> dict[str, Trial]:
             f"{name}: known": Trial(instance, algorithm, Known(instance.theta), n),
         }
     instance = shared(newsvendor.independent)
-    algorithm = BayesianSGD(instance.problem, Pathwise())
+    algorithm = BayesianSGD(instance.problem, **paper(gradient=Pathwise()))
     for key in _ALGORITHMS:
         belief = ALGORITHMS[key].belief(instance)
         planned[f"{_NEWSVENDOR}: {key}"] = Trial(

@@ -9,13 +9,14 @@ from jaxtyping import Array
 
 from postgrad.algorithm import BayesianSGD, State
 from postgrad.beliefs import Grid, Known
-from postgrad.gradients import MixtureScore, Partial
+from postgrad.gradients import Partial
 from postgrad.paper.claims.claim import Claim, Statement, listed
 from postgrad.paper.claims.errors import ALIKE, EARLY, LATE, Errors, Paired, period
 from postgrad.paper.claims.learning import Learning, bounded
 from postgrad.paper.claims.rules import Estimate, Within
 from postgrad.paper.claims.trial import Trial, shared
 from postgrad.paper.experiments import BATCH_SIZES
+from postgrad.presets import paper
 from postgrad.problems import Instance, quadratic
 from postgrad.simulation import Simulation
 
@@ -42,14 +43,15 @@ def _belief_in_truth(state: State) -> Array:
 def trials(runs: int) -> dict[str, Trial]:
     """Algorithm 2.2 with every batch size, the benchmark, and repeated gradient descent."""
     instance, n = _instance(), _RUNS * runs
-    algorithm, belief = BayesianSGD(instance.problem, MixtureScore()), Grid(instance.points)
+    algorithm, belief = BayesianSGD(instance.problem, **paper()), Grid(instance.points)
     planned = {
         name: Trial(instance, algorithm, belief, n, batch_size=size, record=_belief_in_truth)
         for name, size in _SIZES.items()
     }
     planned[_ONE] = Trial(instance, algorithm, belief, n, record=Learning(instance))
     planned[_KNOWN] = Trial(instance, algorithm, Known(instance.theta), n)
-    planned[_BLIND] = Trial(instance, BayesianSGD(instance.problem, Partial()), belief, n)
+    blind = BayesianSGD(instance.problem, **paper(gradient=Partial()))
+    planned[_BLIND] = Trial(instance, blind, belief, n)
     return planned
 
 

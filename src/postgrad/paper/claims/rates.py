@@ -20,6 +20,7 @@ from postgrad.gradients import Pathwise
 from postgrad.paper.claims.claim import Claim, Statement
 from postgrad.paper.claims.rules import Estimate, Within
 from postgrad.paper.claims.trial import Trial, shared
+from postgrad.presets import paper
 from postgrad.problems import Instance, quadratic
 from postgrad.simulation import Simulation
 from postgrad.steps import Constant, Harmonic, InverseSqrt, Schedule
@@ -86,7 +87,7 @@ def _unconstrained() -> Instance:
 
 def _trial(schedule: Schedule, runs: int, horizon: int) -> Trial:
     instance = shared(_unconstrained)
-    algorithm = BayesianSGD(instance.problem, Pathwise(), steps=schedule)
+    algorithm = BayesianSGD(instance.problem, **paper(gradient=Pathwise(), steps=schedule))
     return Trial(instance, algorithm, Grid(instance.points), _RUNS * runs, horizon)
 
 

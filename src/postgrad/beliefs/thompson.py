@@ -1,0 +1,77 @@
+"""One draw from a posterior, taken for the truth until the next batch."""
+
+from typing import Self
+
+import equinox as eqx
+from jax import random
+from jaxtyping import Array, PyTree
+
+from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.point_mass import PointMass
+from postgrad.errors import PriorError, SettingError
+from postgrad.problem import Decision, Model, Problem
+
+
+class Thompson(PointMass):
+    """A point mass at theta_t ~ pi_t, drawn once for each stage (Thompson, 1933).
+
+    With it a stage descends on H(., theta_t) for that one theta_t. Where a stage goes all the way
+    to the minimum, this is posterior sampling (Russo & Van Roy, 2014); with few gradient steps a
+    stage it is those few steps.
+
+    Attributes:
+        belief: pi_t.
+        value: theta_t. Before the first batch, a draw that all runs share.
+    """
+
+    belief: Belief
+    value: PyTree
+
+    def __init__(self, belief: Belief):
+        """Draws from a belief.
+
+        Raises:
+            PriorError: If it is no belief.
+        """
+        if not isinstance(belief, Belief):
+            raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
+        self.belief = belief
+        self.value = belief.sample(random.key(0))
+
+    @property
+    def theta(self) -> PyTree:
+        """theta_t."""
+        return self.value
+
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
+    ) -> Self:
+        """Bayes' rule, then a draw.
+
+        Raises:
+            SettingError: Without a key.
+        """
+        if key is None:
+            raise SettingError("Thompson needs a key to draw from what it learned, got none")
+        key_belief, key_draw = random.split(key)
+        belief = self.belief.update(likelihood, x, batch, weight, key_belief)
+        new = belief, belief.sample(key_draw)
+        return eqx.tree_at(lambda self: (self.belief, self.value), self, new)
+
+    @property
+    def effective_size(self) -> Array:
+        """That of the belief."""
+        return self.belief.effective_size
+
+    def examples(self) -> PyTree:
+        """Those of the belief."""
+        return self.belief.examples()
+
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """As the belief does."""
+        return eqx.tree_at(lambda self: self.belief, self, self.belief.bind(problem, x))
