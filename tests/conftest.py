@@ -17,3 +17,17 @@ def quickly():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+# The longest modules, to start with: two workers then finish at about the same time.
+FIRST = ("test_cli", "test_beliefs", "test_particles", "test_newsvendor", "test_agent")
+
+
+def pytest_collection_modifyitems(items):
+    """The longest modules first."""
+
+    def place(item):
+        name = item.module.__name__
+        return FIRST.index(name) if name in FIRST else len(FIRST)
+
+    items.sort(key=place)

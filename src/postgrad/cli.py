@@ -82,7 +82,7 @@ def claims(
     as_json: AsJson = False,
 ) -> None:
     """Test every claim of the paper: what it says, what was measured, whether it holds."""
-    summary = _run([], [], runs, horizon, seed, False, out)
+    summary = _run([], [], runs, horizon, seed, False, out, beyond=False)
     if as_json:
         typer.echo(json.dumps(summary["claims"], allow_nan=False))
         return
@@ -158,6 +158,8 @@ def _run(
     seed: int,
     literal: bool,
     out: Path,
+    *,
+    beyond: bool = True,
 ) -> dict[str, Any]:
     """Runs experiments, and the claims if these are all; writes what there is to see."""
     from rich.console import Console
@@ -179,6 +181,7 @@ def _run(
             horizon=horizon,
             seed=seed,
             literal=literal,
+            beyond=beyond,
             watch=watch,
         )
         whole = not names and not chosen and not literal
@@ -256,7 +259,7 @@ def _print_tables(summary: dict[str, Any]) -> None:
         for key, curve in experiment["algorithms"].items():
             pairs = [(curve["mean_error"][t], curve["std_error"][t]) for t in stages]
             cells = ["-" if mean is None else f"{mean:.3f} ± {std:.3f}" for mean, std in pairs]
-            table.add_row(key, *cells, *(str(curve[fate]) for fate in fates))
+            table.add_row(key, *cells, *(str(curve.get(fate, "-")) for fate in fates))
         console.print(table)
     if summary["posterior"]:
         length = len(_first(summary["posterior"])["mean"])

@@ -9,7 +9,7 @@ import numpy as np
 from postgrad.algorithm import BayesianSGD, State
 from postgrad.beliefs import Grid
 from postgrad.comparison import select
-from postgrad.paper.experiments import ALGORITHMS, BATCH_SIZES, EXPERIMENTS, LIMIT
+from postgrad.paper.experiments import ALGORITHMS, BATCH_SIZES, BEYOND, EXPERIMENTS, LIMIT
 from postgrad.paper.limit import LIMITS, STAGES, Limit
 from postgrad.presets import paper
 from postgrad.problems import Instance
@@ -20,18 +20,25 @@ NAMES = (*EXPERIMENTS, POSTERIOR)
 Watch = Callable[[str, int, int], None]
 
 
-def plan(names: Sequence[str], algorithms: Sequence[str]) -> tuple[dict[str, list[str]], list[int]]:
+def plan(
+    names: Sequence[str], algorithms: Sequence[str], beyond: bool = True
+) -> tuple[dict[str, list[str]], list[int]]:
     """Which algorithms to run in each experiment, and which batch sizes for the posterior.
 
     Args:
         names: Experiments; all, if empty.
-        algorithms: Algorithms; those of the paper, if empty.
+        algorithms: Algorithms; the experiment's own, if empty.
+        beyond: Whether these include what the paper does not have: our default, and the limit.
     """
     chosen = select(names, NAMES, "experiment")
     if algorithms:
         algorithms = select(algorithms, list(ALGORITHMS), "algorithm")
     curves = {
-        name: list(algorithms or EXPERIMENTS[name].algorithms)
+        name: [
+            key
+            for key in algorithms or EXPERIMENTS[name].algorithms
+            if algorithms or beyond or key not in BEYOND
+        ]
         for name in chosen
         if name in EXPERIMENTS
     }
@@ -46,21 +53,23 @@ def reproduce(
     horizon: int = 1000,
     seed: int = 0,
     literal: bool = False,
+    beyond: bool = True,
     watch: Watch = lambda label, done, total: None,
 ) -> dict[str, Any]:
     """The summary of the named experiments, as plain lists and numbers.
 
     Args:
         names: Experiments; all, if empty.
-        algorithms: Algorithms; those of the paper, if empty.
+        algorithms: Algorithms; the experiment's own, if empty.
         runs: Runs of each algorithm.
         horizon: Stages of each run.
         seed: The seed of everything.
         literal: On the feasible sets as the paper states them: none for the quadratics, and one
             with an infinite slope at its edge for the dependent newsvendor.
+        beyond: Whether to show our default and the limit next to the paper's algorithms.
         watch: Called with what is being run, and the run-stages done and to do.
     """
-    curves, batch_sizes = plan(names, algorithms)
+    curves, batch_sizes = plan(names, algorithms, beyond)
     simulated = [key for chosen in curves.values() for key in chosen if key != LIMIT]
     total = (len(simulated) + len(batch_sizes)) * runs * horizon
     done = 0
