@@ -31,13 +31,14 @@ def _continuous(name: str, instance: Instance) -> tuple[Instance, pg.Belief]:
         return instance, pg.Normal(10.5, 6.0)
     if name == "quadratic-2d-independent":
         return instance, pg.InverseGamma(3.0, 20.0)
-    shift = (lambda x: jnp.sqrt(x)) if name.endswith("dependent") else (lambda x: 0.0 * x)
-    if name == "newsvendor-independent":
-        shift = lambda x: 0.0  # noqa: E731
+    exponent = 0.5 if name == "newsvendor-dependent" else None
+
+    def model(x: Any, theta: Any) -> dist.Distribution:
+        moved = 0.0 if exponent is None else x**exponent
+        mean = theta["mean"] + moved
+        return dist.MultivariateNormal(mean, theta["covariance"], validate_args=False)
+
     covariance = instance.problem.model(instance.x, instance.theta).covariance_matrix
-    model = lambda x, t: dist.MultivariateNormal(  # noqa: E731
-        t["mean"] + shift(x), t["covariance"], validate_args=False
-    )
     theta = {"mean": instance.theta["mean"], "covariance": covariance}
     changed = eqx.tree_at(
         lambda i: (i.problem.model, i.theta), instance, (model, theta), is_leaf=callable

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from postgrad.algorithm import State
 from postgrad.beliefs import Grid, NormalInverseWishart, PosteriorMean
+from postgrad.beliefs.sufficient import SufficientWeights
 from postgrad.problems import Instance
 from postgrad.problems.newsvendor import Newsvendor
 
@@ -59,7 +60,7 @@ def newsvendor(alpha: float, beta: float) -> Limit:
     def record(state: State) -> Any:
         belief = state.belief
         if isinstance(belief, Grid):
-            return belief.weights.statistics  # type: ignore[attr-defined]
+            return _sufficient(belief).statistics
         assert isinstance(belief, NormalInverseWishart)
         return belief.mean, belief.count, belief.degrees, belief.scale
 
@@ -78,9 +79,15 @@ def newsvendor(alpha: float, beta: float) -> Limit:
 _Law = Callable[[Float[Array, "... runs 3"]], Float[Array, "... runs 3"]]
 
 
+def _sufficient(belief: Grid) -> SufficientWeights:
+    """The weights of a grid that is bound to a newsvendor."""
+    assert isinstance(belief.weights, SufficientWeights)  # 5^9 points of an exponential family
+    return belief.weights
+
+
 def _shares(belief: Grid, records: Float[np.ndarray, "runs k"]) -> Float[np.ndarray, "runs 3 5 5"]:
     """pi_t(mean_i, variance_i) of each item, summed over everything else."""
-    rows = belief.weights.everything  # type: ignore[attr-defined]
+    rows = _sufficient(belief).everything
     natural = np.asarray(rows.natural).reshape(-1, rows.natural.shape[-1])[: 5**9]
     shares = []
     for some in np.array_split(records[:, :-1], -(-len(records) // _TOGETHER)):
