@@ -128,11 +128,13 @@ class Newton(Descent):
         metric = positive(bends + jnp.diag(_guess(known, bends, x)))
         apart = _apart(known, x)
         longest = _LONGEST * apart.reshape(x.shape) if few else jnp.full_like(x, _FAR)
+        # What was too far among the kinks of the last draws need not be so among these.
+        reach = jnp.maximum(state.reach, jnp.sqrt(jnp.sum(jnp.square(apart))))
         # The first stages begin far from the minimum.
         early = (stage.number <= _FIRST) & (not few)
         rounds = jnp.where(early, _FIRST * stage.iterations, stage.iterations)
         solution, slopes, noises, step, reach = _solve(
-            land, look, here, x, metric, longest, state.reach, rounds, stage.iterations, not few
+            land, look, here, x, metric, longest, reach, rounds, stage.iterations, not few
         )
 
         shape_of_errors = inverse(metric)
