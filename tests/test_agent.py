@@ -11,8 +11,6 @@ from postgrad import errors
 from postgrad.beliefs.evidence import room
 from postgrad.problems import quadratic
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 ONE = quadratic.univariate_dependent()
 
 
@@ -68,7 +66,7 @@ BAD = {
 def test_bad_batch_is_refused_and_leaves_no_trace(name):
     make, batch, error, words = BAD[name]
     subject = make()
-    good = np.ones((2, *subject._event_shape))
+    good = np.ones((2, *subject._runner.event_shape))
     subject.observe(good, id="good")
     before = subject.state
     with pytest.raises(error, match=words):
@@ -79,12 +77,16 @@ def test_bad_batch_is_refused_and_leaves_no_trace(name):
     assert subject.stage == 2
 
 
-def test_same_batch_twice_is_refused():
+def test_same_batch_twice_counts_once():
     subject = agent()
-    subject.observe([1.0], id="monday")
+    answer = subject.observe([1.0], id="monday")
+    assert subject.observe([2.0], id="tuesday") != answer
     before = subject.state
-    with pytest.raises(errors.DuplicateBatchError, match="monday"):
-        subject.observe([1.0], id="monday")
+    assert subject.observe([1.0], id="monday") == answer
+    assert eqx.tree_equal(subject.state, before)
+    for batch, x in (([1.5], None), ([1.0, 1.0], None), ([1.0], 0.0)):
+        with pytest.raises(errors.DuplicateBatchError, match="observed before, at stage 1"):
+            subject.observe(batch, id="monday", x=x)
     assert eqx.tree_equal(subject.state, before)
 
 

@@ -1,5 +1,6 @@
 """Claims that are measured on runs: they see what is planted, and the whole has its form."""
 
+import dataclasses
 import json
 from types import SimpleNamespace
 from typing import ClassVar
@@ -10,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
+from typer.testing import CliRunner
 
 import postgrad as pg
+from postgrad.cli import app
 from postgrad.errors import SettingError
 from postgrad.paper.claims import (
     assess,
@@ -24,10 +27,9 @@ from postgrad.paper.claims import (
 from postgrad.paper.claims.errors import LATE, Paired
 from postgrad.paper.claims.rules import Estimate
 from postgrad.paper.claims.trial import Meter
+from postgrad.paper.experiments import EXPERIMENTS
 from postgrad.problems import newsvendor as newsvendors
 from postgrad.problems import quadratic
-
-pytestmark = pytest.mark.usefixtures("quickly")
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 SILENT = Meter(lambda label, done, total: None, 1)
@@ -244,17 +246,26 @@ def test_only_a_slow_decay_refutes_the_rates(power, expected):
 # Everything
 
 
-def small_newsvendor():
-    """The paper's with 500 of its two million points: those have tests of their own."""
-    world = newsvendors.independent()
-    few = jax.tree.map(lambda leaf: leaf[:: 5**9 // 500], world.points)
-    return eqx.tree_at(lambda world: world.points, world, few)
+def smaller(make, count):
+    """A newsvendor with so many of the paper's two million points: those have their own tests."""
+
+    def instance(*feasible):
+        world = make(*feasible)
+        few = jax.tree.map(lambda leaf: leaf[:: 5**9 // count], world.points)
+        return eqx.tree_at(lambda world: world.points, world, few)
+
+    return instance
 
 
 @pytest.fixture(scope="module")
 def assessed():
+    small = SimpleNamespace(independent=smaller(newsvendors.independent, 500))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison, "newsvendor", SimpleNamespace(independent=small_newsvendor))
+        patch.setattr(comparison, "newsvendor", small)
+        for name, experiment in EXPERIMENTS.items():
+            if name.startswith("newsvendor"):  # still with sufficient statistics
+                few = dataclasses.replace(experiment, instance=smaller(experiment.instance, 5000))
+                patch.setitem(EXPERIMENTS, name, few)
         yield _assessed()
 
 
@@ -309,6 +320,23 @@ def test_the_seed_settles_everything(assessed):
     assert [claim["id"] for claim in other] == [claim["id"] for claim in said]
     changed = [a["measured"] != b["measured"] for a, b in zip(said, other, strict=True)]
     assert sum(changed) == sum(claim["runs"] > 0 for claim in said)
+
+
+def test_command_runs_the_whole_paper_and_ends_with_the_claims(assessed, tmp_path):
+    """`postgrad claims`, in this process: most of its programs have been compiled above."""
+    _, said, _ = assessed
+    options = ["--runs", "2", "--horizon", "3", "--out", str(tmp_path), "--json"]
+    done = CliRunner().invoke(app, ["claims", *options])
+    assert done.exit_code == 0, done.stderr
+    claims = json.loads(done.stdout)
+    assert claims == json.loads((tmp_path / "summary.json").read_text())["claims"]
+    assert [list(claim)[:4] for claim in claims] == [list(claim)[:4] for claim in said]
+    assert [claim["id"] for claim in claims] == [claim["id"] for claim in said]
+    assert {claim["verdict"] for claim in claims} <= {HOLDS, FAILS, OPEN}
+    assert len(list(tmp_path.glob("*.svg"))) == 7  # the paper's figures
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<img") == 7
+    assert all(claim["id"] in page for claim in claims)
 
 
 def test_counts_are_checked():

@@ -11,8 +11,6 @@ import postgrad as pg
 from postgrad import errors
 from postgrad.landscape import Landscape
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 TRIALS = 6  # (model, its probabilities in plain NumPy); the decision moves them all
 
 

@@ -11,8 +11,6 @@ import postgrad as pg
 from postgrad.errors import GradientError
 from postgrad.problems import testbed as problems
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 DRAWS = 4096
 ESTIMATORS = (pg.Pathwise(), pg.Score(), pg.MixtureScore(), pg.Enumerate())
 

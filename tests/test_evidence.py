@@ -14,8 +14,6 @@ from postgrad.beliefs.evidence import History, Totals, choose, renewed, room, wi
 from postgrad.beliefs.memory import Memory
 from postgrad.density import log_density
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 
 def mean(x, theta):
     return dist.Normal(theta, 2.0)

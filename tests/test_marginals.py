@@ -13,8 +13,6 @@ from postgrad.landscape import Landscape
 from postgrad.marginals import adds_over_coordinates, marginals
 from postgrad.problems import newsvendor, portfolio
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 FACTOR = jnp.asarray([[2.0, 0.0], [-1.5, 1.0]])
 THREE = newsvendor.independent()
 X = jnp.asarray([11.0, 14.0, 21.0])

@@ -12,8 +12,6 @@ from scipy import stats
 import postgrad as pg
 from postgrad.landscape import Landscape
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 
 class Cost(eqx.Module):
     """square (x - xi)^2 + under max(xi - x, 0) + over max(x - xi, 0) + wells((x^2 - 1)^2 + x/5)."""
@@ -96,6 +94,20 @@ def test_kinked_newsvendor(size, start, within):
     state, (_, settled) = stages(algorithm, belief, start, data(size, scale, within))
     assert abs(off(state, scale, 0.9)) < 0.02
     assert settled == 1.0
+
+
+def test_steps_refused_in_one_stage_do_not_shorten_those_of_the_next():
+    """Among a stage's last steps some are refused, for the kinks of its own draws.
+
+    The next optimum is farther away than those were long. From the fifth stage on there are only
+    six steps to it, and a reach that had to grow again would leave x up to 0.3 spreads behind.
+    """
+    scale = 3.0
+    algorithm = pg.BayesianSGD(problem(under=9.0, over=1.0, scale=scale, low=0.0, high=1e6))
+    for seed in range(10):
+        batches = data(20.0, scale, 5, seed)
+        state, _ = stages(algorithm, pg.Normal(20.0, scale), 15.0, batches)
+        assert abs(off(state, scale, 0.9)) < 0.02, seed
 
 
 def test_bound_that_binds():

@@ -12,8 +12,6 @@ import postgrad as pg
 from postgrad.landscape import Landscape
 from postgrad.outlook import outlook
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 WEIGHT, NOISE, SCALE, MEAN = 1.5, 2.0, 0.8, 3.0
 
 

@@ -17,6 +17,8 @@ from postgrad.paper.reproduce import NAMES, plan, reproduce
 from postgrad.problems import quadratic
 from postgrad.problems.quadratic import BOX
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 # Mean errors over 4,000 runs of an independent implementation, where it published them.
 PUBLISHED = [
     ("quadratic-1d-independent", "bayesian-sgd", 1, 1.158),

@@ -23,8 +23,6 @@ from postgrad.beliefs.moves import systematic
 from postgrad.beliefs.particles import Particles
 from postgrad.beliefs.prior import Prior
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 PRIOR, NOISE = dist.Normal(1.0, 5.0), 2.0
 
 

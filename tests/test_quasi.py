@@ -12,8 +12,6 @@ import postgrad as pg
 from postgrad.landscape import Landscape
 from postgrad.quasi import lattice_keys
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 SEEDS = 2000
 
 

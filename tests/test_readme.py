@@ -8,8 +8,6 @@ import pytest
 
 import postgrad as pg
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 README = Path(__file__).parents[1] / "README.md"
 
 
@@ -31,6 +29,16 @@ def test_public_names_are_there():
 
 def test_arrays_are_float64():
     assert pg.Grid(np.arange(3, dtype=np.float32)).points.dtype == np.float64
+
+
+@pytest.mark.parametrize("page", ["durable", "backtesting"])
+def test_examples_of_pages_run(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (README.parent / "docs" / f"{page}.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(example, f"{page}.md", "exec"), {})
+    words = {"durable": "After 1 batch the decision is", "backtesting": "hindsight"}[page]
+    assert words in capsys.readouterr().out
 
 
 def test_example_of_beliefs_runs():

@@ -14,8 +14,6 @@ import postgrad as pg
 from postgrad import errors
 from postgrad.landscape import Landscape
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 RISKS = {
     pg.Mean: [pg.Mean()],
     pg.MeanVariance: [pg.MeanVariance(0.3)],

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from postgrad.algorithm import Info as Info
     from postgrad.algorithm import State as State
     from postgrad.atoms import Atoms as Atoms
+    from postgrad.beliefs import Adaptive as Adaptive
     from postgrad.beliefs import Belief as Belief
     from postgrad.beliefs import Beta as Beta
     from postgrad.beliefs import Dirichlet as Dirichlet
@@ -45,16 +46,20 @@ if TYPE_CHECKING:
     from postgrad.beliefs import NormalInverseWishart as NormalInverseWishart
     from postgrad.beliefs import Particles as Particles
     from postgrad.beliefs import PosteriorMean as PosteriorMean
+    from postgrad.beliefs import Separate as Separate
     from postgrad.beliefs import Thompson as Thompson
     from postgrad.beliefs import product as product
     from postgrad.censored import Censored as Censored
     from postgrad.comparison import Comparison as Comparison
     from postgrad.comparison import compare as compare
+    from postgrad.contexts import Pool as Pool
+    from postgrad.counts import NegativeBinomial as NegativeBinomial
     from postgrad.descents import SGD as SGD
     from postgrad.descents import SGLD as SGLD
     from postgrad.descents import Newton as Newton
     from postgrad.diagnosis import Diagnosis as Diagnosis
     from postgrad.diagnosis import diagnose as diagnose
+    from postgrad.explanation import Explanation as Explanation
     from postgrad.feasible import Ball as Ball
     from postgrad.feasible import Box as Box
     from postgrad.feasible import Budget as Budget
@@ -70,6 +75,7 @@ if TYPE_CHECKING:
     from postgrad.gradients import Partial as Partial
     from postgrad.gradients import Pathwise as Pathwise
     from postgrad.gradients import Score as Score
+    from postgrad.items import Items as Items
     from postgrad.monitor import Alarm as Alarm
     from postgrad.monitor import MisspecificationWarning as MisspecificationWarning
     from postgrad.monitor import Monitor as Monitor
@@ -80,6 +86,8 @@ if TYPE_CHECKING:
     from postgrad.outputs import RandomIterate as RandomIterate
     from postgrad.policy import Policy as Policy
     from postgrad.problem import Problem as Problem
+    from postgrad.record import Record as Record
+    from postgrad.record import Replay as Replay
     from postgrad.risks import CVaR as CVaR
     from postgrad.risks import Mean as Mean
     from postgrad.risks import MeanVariance as MeanVariance
@@ -93,6 +101,8 @@ if TYPE_CHECKING:
     from postgrad.steps import Harmonic as Harmonic
     from postgrad.steps import InverseSqrt as InverseSqrt
     from postgrad.surprise import Surprise as Surprise
+    from postgrad.walk import Backtest as Backtest
+    from postgrad.walk import backtest as backtest
 
 __version__ = "0.1.0"
 
@@ -103,6 +113,7 @@ _ROOMS = {
     "algorithm": ("BayesianSGD", "Info", "State"),
     "atoms": ("Atoms",),
     "beliefs": (
+        "Adaptive",
         "Belief",
         "Beta",
         "Dirichlet",
@@ -120,13 +131,17 @@ _ROOMS = {
         "NormalInverseWishart",
         "Particles",
         "PosteriorMean",
+        "Separate",
         "Thompson",
         "product",
     ),
     "censored": ("Censored",),
+    "contexts": ("Pool",),
+    "counts": ("NegativeBinomial",),
     "descents": ("SGD", "SGLD", "Newton"),
     "comparison": ("Comparison", "compare"),
     "diagnosis": ("Diagnosis", "diagnose"),
+    "explanation": ("Explanation",),
     "feasible": (
         "Ball",
         "Box",
@@ -146,16 +161,19 @@ _ROOMS = {
         "Pathwise",
         "Score",
     ),
+    "items": ("Items",),
     "monitor": ("Alarm", "MisspecificationWarning", "Monitor"),
     "outlook": ("Outlook",),
     "outputs": ("Average", "Last", "Perturbed", "RandomIterate"),
     "policy": ("Policy",),
     "problem": ("Problem",),
+    "record": ("Record", "Replay"),
     "risks": ("CVaR", "Mean", "MeanVariance", "Risk", "VaR"),
     "simulation": ("Simulation", "simulate"),
     "stall": ("ConvergenceWarning", "LockInWarning"),
     "steps": ("Constant", "Harmonic", "InverseSqrt"),
     "surprise": ("Surprise",),
+    "walk": ("Backtest", "backtest"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 

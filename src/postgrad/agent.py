@@ -1,37 +1,44 @@
-"""One live decision: observe a batch, ask for the decision."""
+"""One live decision: observe a batch, ask for the decision, and lose neither."""
 
+import dataclasses
+import json
+import os
 import statistics
+import threading
 import time
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from postgrad.algorithm import BayesianSGD, Info, State
-from postgrad.beliefs import Belief, focus
-from postgrad.beliefs.evidence import room, with_room
+from postgrad.beliefs import Belief
 from postgrad.checks import as_array, as_numbers
-from postgrad.density import log_density
 from postgrad.errors import (
     BatchError,
     DecisionError,
-    DivergenceError,
     DuplicateBatchError,
-    ImpossibleDataError,
+    PostgradError,
     SettingError,
-    StepSizeError,
-    SupportError,
+    StoreError,
 )
+from postgrad.explanation import Explanation, explain
+from postgrad.fingerprint import differences, fingerprint
 from postgrad.monitor import Alarm, MisspecificationWarning, Monitor
-from postgrad.problem import Decision, Problem, kind_of
-from postgrad.remember import once_per_shape
-from postgrad.stall import Stall, teaching
+from postgrad.problem import Problem
+from postgrad.record import Record, Replay, interval
+from postgrad.runner import News, Runner, Snapshot
+from postgrad.store import Batch, Stale, Store
+from postgrad.tables import as_matrix
+
+# Names of streams and batches may be this long.
+_LONGEST = 512
 
 
 class Agent:
@@ -39,6 +46,10 @@ class Agent:
 
     Every `observe` is one stage of `BayesianSGD`. Bad input raises a typed error from
     `postgrad.errors` before anything changes: a batch counts entirely or not at all.
+
+    With a `path`, batches and what came of them are kept in a file. When `observe` returns, the
+    batch is there for good: the process may be killed at any moment, and an agent made with the
+    same arguments goes on where it was, to the last bit. docs/durable.md has the guarantees.
 
     Batches of any size share a few compiled programs (sizes are padded to powers of two), so only
     the first batch of a new size class is slow.
@@ -50,60 +61,105 @@ class Agent:
         belief: Belief,
         x: Any,
         *,
+        path: str | os.PathLike[str] | None = None,
+        name: str = "main",
+        recover: bool = False,
         alpha: float = 1e-3,
         budget_ms: float | None = None,
         **options: Any,
     ):
-        """Start from a prior and an initial decision.
+        """Start from a prior and an initial decision, or go on from a file.
 
         Args:
             problem: Cost, model and feasible set.
             belief: pi_0.
             x: x_1, the decision in force until the first batch.
+            path: Where to keep everything; in memory, if not given.
+            name: Which of the streams in the file; each has an agent of its own.
+            recover: Whether to go on from the last good state if the file is damaged.
             alpha: The level of alarms: see `Monitor`.
             budget_ms: How long a stage may take. K is then as large as fits, found by timing two
-                values of it here and now; `iterations` tells what came out.
+                values of it here and now; `iterations` tells what came out. A file remembers it.
             **options: As for `BayesianSGD`: gradient, steps, risk, output, iterations, samples,
                 seed.
 
         Raises:
             SettingError: If both budget_ms and iterations are given, or the budget is not positive.
+            StoreError: If the file is damaged, or belongs to another problem.
         """
-        if budget_ms is not None:
-            options["iterations"] = _affordable(problem, belief, x, budget_ms, options)
-        self._algorithm = BayesianSGD(problem, **options)
-        state = self._algorithm.init(belief, x)
-        theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
-        self._event_shape = problem.event_shape(state.x, theta)
-        self._ids: set[str] = set()
-        self._numbers = jax.tree.leaves(eqx.filter(self._algorithm, eqx.is_array))
-        monitor = Monitor(self._event_shape, alpha=alpha)
-        self._watch, self._watch_tree = jax.tree.flatten(monitor)
-        self._go_on_from(state)
-        self._focuses, self._look = focus.can_focus(state), focus.patience(state)
-        self._decision = np.asarray(state.decision)
-        self._info: Info | None = None
-        self._count = 0
-        self._alarms: list[Alarm] = []
-        self._stall = Stall()
+        self._lock = threading.RLock()
+        self._alarms: list[Alarm] | None = None
+        place = None if path is None else os.path.abspath(os.fspath(path))
+        self._store = Store(place, _name(name, SettingError, "name"), recover=recover)
+        try:
+            if budget_ms is not None:
+                kept = self._store.settings
+                options["iterations"] = (
+                    _affordable(problem, belief, x, budget_ms, options)
+                    if kept is None
+                    else json.loads(kept)["iterations"]
+                )
+            self._runner = Runner(BayesianSGD(problem, **options), belief, x, alpha)
+            self._before: Snapshot | None = None
+            self._take_up(belief, alpha, recover)
+        except BaseException:
+            self._store.close()
+            raise
 
-    def _go_on_from(self, state: State) -> None:
-        """Takes up a state, whose arrays may be larger than those of the last."""
-        # Between batches the state is a list of arrays: taking trees apart and putting them
-        # together again would cost more than the stage itself.
-        self._leaves, self._tree = jax.tree.flatten(state)
-        self._stage = _program(self._algorithm, state)
-        self._room = room(state)
+    def _take_up(self, belief: Belief, alpha: float, recover: bool) -> None:
+        """Begins the stream, or goes on with it."""
+        start, store = self._runner.start, self._store
+        parts = (self._runner.algorithm, belief, start.decision, alpha)
+        kept = store.settings
+        if kept is None:
+            settings: dict[str, Any] = {"iterations": self.iterations}
+            if store.is_durable:  # nobody else comes to a memory
+                settings |= json.loads(fingerprint(*parts))
+            kept = store.create(json.dumps(settings), start.saved)
+        if kept is not None and (lines := differences(kept, *parts)):
+            raise StoreError(
+                "the file was made with other settings: "
+                + "; ".join(lines[:5])
+                + (f"; and {len(lines) - 5} more" if len(lines) > 5 else "")
+                + ". Use those, another name= for a new stream, or another path="
+            )
+        try:
+            self._load()
+        except StoreError:
+            if not recover:
+                raise
+            self._rebuild()
+
+    def _load(self) -> None:
+        """Takes up what is in the store."""
+        head = self._store.load()
+        now = self._runner.start
+        if head.saved.stage > 0:
+            now = self._runner.restored(head.saved, self._store.stills(head.saved))
+        self._now, self._head, self._before, self._alarms = now, head, None, None
+
+    def _rebuild(self) -> None:
+        """Computes the last state anew, from the last good checkpoint and the batches after it."""
+        base = self._store.checkpoint(1 << 62)
+        last = self._store.last_good(0 if base is None else base.stage)
+        self._now = self._recomputed(last)
+        self._head = self._store.rebuild(self._now.saved, self._runner.stills(self._now))
+        self._before = self._alarms = None
+
+    @property
+    def problem(self) -> Problem:
+        """Cost, model and feasible set."""
+        return self._runner.algorithm.problem
 
     @property
     def decision(self) -> np.ndarray:
         """The decision in force, in the shape of the initial x."""
-        return self._decision[()]
+        return self._now.decision[()]
 
     @property
     def state(self) -> State:
         """What the algorithm carries from stage to stage."""
-        return jax.tree.unflatten(self._tree, self._leaves)
+        return self._runner.state(self._now)
 
     @property
     def belief(self) -> Belief:
@@ -113,43 +169,45 @@ class Agent:
     @property
     def iterations(self) -> int:
         """K."""
-        return self._algorithm.iterations
+        return self._runner.algorithm.iterations
 
     @property
     def stage(self) -> int:
         """How many batches have been observed."""
-        return int(self.state.stage) - 1
+        return self._now.stage
 
     @property
     def info(self) -> Info | None:
         """What the last stage told about itself; None before the first."""
-        if self._info is None:
-            return None
-        foreseen = self._info.log_predictive[: self._count]  # without the padding
-        return eqx.tree_at(lambda info: info.log_predictive, self._info, foreseen)
+        return self._runner.info(self._now)
 
     @property
     def monitor(self) -> Monitor:
         """The test of whether batches come as foreseen."""
-        return jax.tree.unflatten(self._watch_tree, self._watch)
+        return self._runner.monitor(self._now)
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
         """What was noticed so far: data that do not look like the model."""
-        return tuple(self._alarms)
+        with self._lock:
+            if self._alarms is None:
+                self._alarms = [_alarm(text) for _, text in self._store.alarms()]
+            return tuple(self._alarms)
 
     def observe(self, batch: Any, *, id: str | None = None, x: Any = None) -> np.ndarray:  # noqa: A002
         """Bayes' rule, then K projected steps.
 
         Args:
-            batch: One observation or several along the leading axis.
-            id: A name for the batch. A name seen before is an error, so that a batch which is
-                delivered twice is not counted twice.
+            batch: One observation or several along the leading axis; also a frame with the Arrow
+                interface, one column for each entry of an observation.
+            id: A name for the batch. If one of that name was observed before, with the same data,
+                nothing happens, and the decision that was answered then is returned again: so a
+                batch may be delivered twice, and counts once.
             x: The decision in force when the batch arose; the last one issued, if not given. It
                 may lie outside the feasible set, as the past may.
 
         Returns:
-            The new decision.
+            The new decision. The batch and all that came of it are then stored.
 
         Warns:
             MisspecificationWarning: If the data do not look like the model. The batch counts.
@@ -160,159 +218,266 @@ class Agent:
             BatchError: If the batch is empty, not finite numbers or of the wrong shape.
             SupportError: If an observation lies outside the model's support.
             ImpossibleDataError: If no theta explains the batch.
-            DuplicateBatchError: If the id was seen before.
+            DuplicateBatchError: If the id was seen before, with other data.
             DecisionError: If x is not finite numbers in the decision's shape.
             StepSizeError: If the schedule has come to a step size that is not positive.
             ModelError: If the model is no proper distribution at x.
             DivergenceError: If the gradient or the new decision is not finite.
+            StoreError: If the batch could not be stored. It then does not count.
         """
-        if id is not None and not isinstance(id, str):
-            raise BatchError(f"id must be a string, got {id!r}")
-        if id is not None and id in self._ids:
-            raise DuplicateBatchError(f"batch {id!r} was observed before")
+        key = None if id is None else _name(id, BatchError, "id")
         rows = self._rows(batch)
         in_force = None if x is None else self._in_force(x)
-        padded, weight = _pad(rows)
-        if self._room < len(padded):
-            self._go_on_from(with_room(self.state, len(padded)))
-        leaves, watch, info, decision, verdict = self._stage(
-            self._numbers, self._leaves, self._watch, padded, weight, in_force
-        )
-        possible, proper, ascending, finite, sounds, *signs = np.asarray(verdict)
-        if not (possible and proper):
-            self._refuse(rows, self.state.decision if in_force is None else in_force)
-        if self._focuses and not focus.is_sound(jax.tree.unflatten(self._tree, leaves)):
-            whole = jax.tree.leaves(focus.unfocused(self.state))  # the same, all of it computed
-            leaves, watch, info, decision, verdict = self._stage(
-                self._numbers, whole, self._watch, padded, weight, in_force
+        with self._lock:
+            while True:
+                known = None if key is None else self._store.find(key)
+                if known is not None:
+                    return self._answered_before(*known, rows, in_force)
+                try:
+                    new, news = self._runner.after(self._now, rows, in_force)
+                    entry = _batch(key, in_force, rows, news)
+                    stills = self._runner.stills(new) if new.renewed else None
+                    self._head = self._store.append(self._head, entry, new.saved, stills)
+                    break
+                except Stale:  # another process was faster: take up its state, and again
+                    self._load()
+                except StoreError:
+                    raise
+                except PostgradError:
+                    if self._store.is_current(self._head):
+                        raise
+                    self._load()
+            self._before, self._now = self._now, new
+            if news.alarm is not None and self._alarms is not None:
+                self._alarms.append(news.alarm)
+        if news.alarm is not None:
+            warnings.warn(MisspecificationWarning(news.alarm), stacklevel=2)
+        if news.trouble is not None:
+            warnings.warn(news.trouble, stacklevel=2)
+        return new.decision[()]
+
+    def history(self, last: int | None = None) -> Iterator[Record]:
+        """What was observed and decided, from the first batch to the last, read as it is asked for.
+
+        Args:
+            last: Only so many of the latest batches.
+
+        Raises:
+            StoreError: At the first batch that is damaged.
+        """
+        if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 0):
+            raise SettingError(f"last must be a whole number, got {last!r}")
+        end = self.stage
+        first = 1 if last is None else max(1, end - last + 1)
+        return self._records(first, end)
+
+    def record(self, id: str) -> Record | None:  # noqa: A002
+        """What came of the batch of that id; None if there was none.
+
+        Raises:
+            StoreError: If it is damaged.
+        """
+        found = self._store.find(_name(id, BatchError, "id"))
+        return None if found is None else next(self._records(found[0], found[0]))
+
+    def _records(self, first: int, end: int) -> Iterator[Record]:
+        issued = self._runner.start.decision
+        for stage, batch in self._store.batches(max(first - 1, 1), end):
+            answer = self._runner.answer(batch.answer)
+            if stage >= first:
+                rows = _data(batch.rows, (-1, *self._runner.event_shape))
+                yield Record(
+                    stage=stage,
+                    id=batch.id,
+                    context=batch.context,
+                    time=datetime.fromtimestamp(batch.time, UTC),
+                    x=(issued if batch.x is None else _data(batch.x, issued.shape))[()],
+                    rows=rows,
+                    decision=answer.decision[()],
+                    interval=interval(answer.decision, answer.epistemic, self.problem.feasible),
+                    log_predictive=answer.log_predictive / len(rows),
+                    surprise=answer.surprise,
+                    alarm=None if batch.alarm is None else _alarm(batch.alarm),
+                )
+            issued = answer.decision
+
+    def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
+        """What was believed after each of some stages, in order: computed again, batch by batch.
+
+        Raises:
+            StoreError: If a batch is damaged.
+        """
+        snapshot, done = self._runner.start, 0
+        for stage in sorted(stages):
+            kept, start = self._base(stage)
+            if start > done:
+                snapshot, done = kept, start
+            for _, batch in self._store.batches(done + 1, stage):
+                snapshot, _ = self._again(snapshot, batch)
+            done = stage
+            yield self._runner.state(snapshot).belief
+
+    def explain(self) -> Explanation:
+        """The decision, what moved it and what is uncertain about it; `str()` puts it in words."""
+        with self._lock:
+            before = self._before
+            if self.stage > 0 and before is None:
+                before = self._before = self._recomputed(self.stage - 1)
+            record = next(self.history(last=1), None)
+            return explain(self._runner, self._now, before, record, self.alarms)
+
+    def rollback(self, stage: int) -> np.ndarray:
+        """Goes back to an earlier stage, for good. The ids of later batches may be used again.
+
+        Args:
+            stage: How many batches remain.
+
+        Returns:
+            The decision that was issued then.
+
+        Raises:
+            SettingError: If there was no such stage.
+            StoreError: If it could not be stored. Nothing has changed then.
+        """
+        with self._lock:
+            while True:
+                whole = isinstance(stage, int | np.integer) and not isinstance(stage, bool)
+                if not whole or not 0 <= stage <= self.stage:
+                    raise SettingError(f"stage must be from 0 to {self.stage}, got {stage!r}")
+                now = self._recomputed(int(stage))
+                try:
+                    self._head = self._store.rewind(self._head, now.saved, self._runner.stills(now))
+                    break
+                except Stale:
+                    self._load()
+            self._now, self._before, self._alarms = now, None, None
+            return self.decision
+
+    def replay(self, since: int = 0) -> Replay:
+        """Computes stages again from the stored batches, and compares to the last bit.
+
+        Args:
+            since: Stages up to this one may be taken from a checkpoint; 0 starts from the prior.
+        """
+        with self._lock:
+            base, start = self._base(since)
+            different, stage = None, start
+            for stage, batch in self._store.batches(start + 1, self.stage):
+                base, news = self._again(base, batch)
+                if news.answer != batch.answer and different is None:
+                    different = stage
+            if different is None and base.saved != self._now.saved:
+                different = stage + 1
+            return Replay(start + 1, stage - start, different is None, different)
+
+    def verify(self) -> None:
+        """Reads everything in the store and checks it; files above 64 MB are not when opened.
+
+        Raises:
+            StoreError: If anything is damaged or missing.
+        """
+        with self._lock:
+            self._store.verify(self._store.load())
+
+    def close(self) -> None:
+        """Lets go of the file. What was observed is stored already."""
+        with self._lock:
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _base(self, stage: int) -> tuple[Snapshot, int]:
+        """The last snapshot that is kept and not after a stage."""
+        kept = self._store.checkpoint(stage)
+        if kept is None:
+            return self._runner.start, 0
+        return self._runner.restored(kept, self._store.stills(kept)), kept.stage
+
+    def _recomputed(self, stage: int) -> Snapshot:
+        """The snapshot after a stage in the past."""
+        base, start = self._base(stage)
+        for _, batch in self._store.batches(start + 1, stage):
+            base, _ = self._again(base, batch)
+        return base
+
+    def _again(self, before: Snapshot, batch: Batch) -> tuple[Snapshot, News]:
+        rows = _data(batch.rows, (-1, *self._runner.event_shape))
+        x = None if batch.x is None else _data(batch.x, self._runner.start.decision.shape)
+        return self._runner.after(before, rows, x)
+
+    def _answered_before(
+        self, stage: int, batch: Batch, rows: np.ndarray, x: np.ndarray | None
+    ) -> np.ndarray:
+        given = None if x is None else x.tobytes()
+        if (batch.rows, batch.x) != (rows.tobytes(), given):
+            raise DuplicateBatchError(
+                f"batch {batch.id!r} was observed before, at stage {stage}, with other data"
             )
-            _, _, ascending, finite, sounds, *signs = np.asarray(verdict)
-        if ascending:
-            raise StepSizeError(f"the step size at stage {self.stage + 1} must be positive")
-        if not finite:
-            raise DivergenceError(
-                f"the step from x = {self.decision} is not finite: the gradient was "
-                f"{info.course.gradient.tolist()}; use smaller steps or a bounded feasible set"
-            )
-        self._leaves, self._info, self._decision = leaves, info, np.asarray(decision)
-        self._watch, self._count = watch, len(rows)
-        self._room -= len(rows)
-        if id is not None:
-            self._ids.add(id)
-        if self._focuses and self.stage >= self._look:
-            state = focus.focused(self.state)
-            self._leaves, self._look = jax.tree.leaves(state), self.stage + focus.patience(state)
-        alarm = self.monitor.alarm() if sounds else None
-        if alarm is not None:
-            self._alarms.append(alarm)
-            warnings.warn(MisspecificationWarning(alarm), stacklevel=2)
-        trouble = self._stall.after(*signs)
-        if trouble is not None:
-            warnings.warn(trouble, stacklevel=2)
-        return self.decision
+        if stage > self.stage:
+            self._load()
+        return self._runner.answer(batch.answer).decision[()]
 
     def _rows(self, batch: Any) -> Float[np.ndarray, "D ..."]:
+        shape = self._runner.event_shape
+        if hasattr(batch, "__arrow_c_stream__"):
+            batch, _ = as_matrix(batch)
+            batch = batch[:, 0] if not shape and batch.shape[1] == 1 else batch
         rows = as_numbers(batch, BatchError, "batch")
-        if rows.shape == self._event_shape:
+        if rows.shape == shape:
             rows = rows[None]
-        if rows.shape[1:] != self._event_shape or rows.ndim != 1 + len(self._event_shape):
+        if rows.shape[1:] != shape or rows.ndim != 1 + len(shape):
             raise BatchError(
-                f"batch must have shape (D, {', '.join(map(str, self._event_shape))}), "
-                f"got {rows.shape}"
+                f"batch must have shape (D, {', '.join(map(str, shape))}), got {rows.shape}"
             )
         if rows.shape[0] == 0:
             raise BatchError("batch must have at least one observation, got none")
         return rows
 
-    def _in_force(self, x: Any) -> Decision:
-        numbers = as_numbers(x, DecisionError, "x")
-        if numbers.shape != self._decision.shape:
-            raise DecisionError(f"x must have shape {self._decision.shape}, got {numbers.shape}")
-        return jnp.asarray(numbers)
-
-    def _refuse(self, rows: np.ndarray, x: Decision) -> None:
-        """Find out what is wrong with a batch that cannot have happened, and say so."""
-        self._algorithm.problem.check_models(x, self.belief.examples())
-        likelihood = self._algorithm.problem.likelihood
-        for number, row in enumerate(rows):
-            y = jnp.asarray(row)
-            inside = jax.vmap(lambda theta, y=y: likelihood(x, theta).support(y))(
-                self.belief.examples()
-            )
-            if not np.any(inside):
-                raise SupportError(
-                    f"row {number} of the batch, {row}, lies outside the model's support "
-                    f"for every theta, at x = {np.asarray(x)}"
-                )
-        raise ImpossibleDataError(
-            f"no theta in the belief's support explains the batch {rows.tolist()} "
-            f"at x = {np.asarray(x)}: each has density zero"
-        )
+    def _in_force(self, x: Any) -> np.ndarray:
+        numbers, shape = as_numbers(x, DecisionError, "x"), self._runner.start.decision.shape
+        if numbers.shape != shape:
+            raise DecisionError(f"x must have shape {shape}, got {numbers.shape}")
+        return numbers
 
 
-@once_per_shape
-def _program(algorithm: BayesianSGD, state: State) -> Callable[..., Any]:
-    """A stage as a function of lists of arrays, shared by all agents that differ in numbers only.
-
-    Besides the new state, the monitor, the info and the decision it returns a verdict: whether the
-    batch is possible, the posterior proper, the step size not positive, the step finite, an
-    alarm raised, the descent settled, and `Teaching` where the decision changes the data.
-    """
-    numbers, rest = eqx.partition(algorithm, eqx.is_array)
-    number_tree, state_tree = jax.tree.structure(numbers), jax.tree.structure(state)
-    watch_tree = jax.tree.structure(Monitor())
-    theta = jax.tree.map(lambda leaf: leaf[0], state.belief.examples())
-    depends = kind_of(algorithm.problem.likelihood, state.x, theta).depends_on_decision
-
-    @jax.jit
-    def stage(
-        numbers: list[Array],
-        leaves: list[Array],
-        watch: list[Array],
-        batch: Array,
-        weight: Array,
-        x: Decision | None,
-    ) -> tuple[list[Array], list[Array], Info, Decision, Array]:
-        algorithm = eqx.combine(jax.tree.unflatten(number_tree, numbers), rest)
-        state = jax.tree.unflatten(state_tree, leaves)
-        x = state.decision if x is None else x
-        new, info = algorithm.step(state, batch, weight=weight, x=x)
-
-        def explained(y: Array) -> Array:
-            log_f = jax.vmap(lambda theta: log_density(algorithm.problem.likelihood(x, theta), y))
-            return jnp.any(log_f(state.belief.examples()) > -jnp.inf)
-
-        before, after = jax.tree.leaves(state.belief), jax.tree.leaves(new.belief)
-        learned = [leaf for old, leaf in zip(before, after, strict=True) if leaf is not old]
-        learned = [leaf for leaf in learned if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-        # An infinite gradient is caught before a bounded set hides it and momentum keeps it.
-        moved = [new.x, new.decision, info.course.gradient]
-        moved += jax.tree.leaves(eqx.filter(new.progress, eqx.is_inexact_array))
-        monitor = jax.tree.unflatten(watch_tree, watch).update(info.surprise)
-        taught = teaching(info, new.x - state.x, new.belief.effective_size, jnp.sum(weight))
-        verdict = jnp.asarray(
-            [
-                jnp.all(jax.vmap(explained)(batch) | (info.log_predictive > -jnp.inf)),
-                ~jnp.any(jnp.asarray([jnp.any(jnp.isnan(leaf)) for leaf in learned])),
-                algorithm.descent.step_size(state.stage) <= 0,
-                jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in moved])),
-                monitor.sounds,
-                ~(info.course.settled == 0),  # NaN where the descent cannot tell
-                *(taught if depends else (False, 0.0, 0.0)),
-            ],
-            dtype=float,
-        )
-        return jax.tree.leaves(new), jax.tree.leaves(monitor), info, new.decision, verdict
-
-    return stage
+def _name(name: Any, error: type[PostgradError], what: str) -> str:
+    """A name that can be stored and found again: any text, within limits."""
+    if not isinstance(name, str):
+        raise error(f"{what} must be a string, got {name!r}")
+    if not 1 <= len(name) <= _LONGEST:
+        raise error(f"{what} must have 1 to {_LONGEST} characters, got {len(name)}")
+    if "\0" in name:
+        raise error(f"{what} must have no NUL character, got {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError as problem:
+        raise error(f"{what} must be proper Unicode, got {name!r}") from problem
+    return name
 
 
-def _pad(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows padded to a power of two with copies of the first, and their weights 1 or 0."""
-    count = rows.shape[0]
-    size = 1 << (count - 1).bit_length()
-    weight = (np.arange(size) < count).astype(np.float64)
-    return np.concatenate([rows, np.repeat(rows[:1], size - count, axis=0)]), weight
+def _batch(name: str | None, x: np.ndarray | None, rows: np.ndarray, news: News) -> Batch:
+    return Batch(
+        id=name,
+        context=None,
+        time=time.time(),
+        x=None if x is None else x.tobytes(),
+        rows=rows.tobytes(),
+        answer=news.answer,
+        alarm=None if news.alarm is None else json.dumps(dataclasses.asdict(news.alarm)),
+    )
+
+
+def _data(data: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    return np.frombuffer(data, "<f8").reshape(shape)
+
+
+def _alarm(text: str) -> Alarm:
+    numbers = json.loads(text)
+    return Alarm(**{**numbers, "coordinate": tuple(numbers["coordinate"])})
 
 
 # The two values of K that are timed, how often, and the most that is ever taken.

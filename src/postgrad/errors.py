@@ -60,3 +60,15 @@ class SettingError(PostgradError):
 
 class DivergenceError(PostgradError):
     """A gradient step that left the numbers: the new decision is not finite."""
+
+
+class StoreError(PostgradError):
+    """A file of decisions that cannot be read, written or trusted, or that belongs to others."""
+
+
+class SpecificationError(PostgradError):
+    """A specification file that is wrong; the message lists everything that is."""
+
+
+class DataError(PostgradError):
+    """A table of data that cannot be read, or a row of it that makes no sense."""

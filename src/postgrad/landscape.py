@@ -99,6 +99,12 @@ class Landscape(eqx.Module):
         single = jax.vmap(lambda theta, key: self._average(theta, key[None], x, level)[1])
         return jnp.mean(jnp.square(single(thetas, keys)), axis=0)
 
+    def spacing(self, thetas: PyTree, x: Decision) -> float:
+        """How far apart the values of xi are, if they are counts that no decision changes."""
+        first = jax.tree.map(lambda leaf: leaf[0], thetas)
+        counts = self.problem.model(x, first).support.is_discrete
+        return 1.0 if counts and not self.problem.kind(x, first).depends_on_decision else 0.0
+
     def slope(self, point: Point) -> Float[Array, "..."]:
         """Grad F."""
         return jnp.tensordot(self.risk.weights(point.costs), point.gradients, axes=1)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
@@ -283,11 +284,15 @@ def _loop(
         step = vmap_last(after, one_noise, one_state)
         return step(jax.tree.map(lambda leaf: leaf[i], noise), states)
 
+    # Traced once, for its shapes and for the loop: that takes as long as compiling it does.
+    traced, shapes = jax.make_jaxpr(advance, return_shape=True)(jnp.zeros_like(count), states)
+    tree = jax.tree.structure(shapes)
+
     def body(i: Array, carry: tuple[State, PyTree]) -> tuple[State, PyTree]:
         states, shown = carry
-        states, new = advance(i, states)
+        leaves = jax.core.eval_jaxpr(traced.jaxpr, traced.consts, i, *jax.tree.leaves(states))
+        states, new = jax.tree.unflatten(tree, leaves)
         return states, jax.tree.map(lambda out, leaf: out.at[i].set(leaf), shown, new)
 
-    shape = jax.eval_shape(advance, jnp.zeros((), jnp.int32), states)[1]
-    blank = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), shape)
+    blank = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), shapes[1])
     return lax.fori_loop(0, count, body, (states, blank))

@@ -1,6 +1,5 @@
 """When a decision gets nowhere: the descent does not settle, or nothing more can be learned."""
 
-import dataclasses
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -60,8 +59,7 @@ def teaching(
     return Teaching(costs & still, ahead.value_of_a_batch, usual)
 
 
-@dataclasses.dataclass
-class Stall:
+class Stall(NamedTuple):
     """Counts stages in a row, and speaks once for each such time.
 
     Attributes:
@@ -78,27 +76,27 @@ class Stall:
     usual: float = 0.0
     said: bool = False
 
-    def after(self, settled: bool, stands: bool, value: float, usual: float) -> UserWarning | None:
-        """What there is to say after a stage."""
-        self.restless = 0 if settled else self.restless + 1
+    def after(
+        self, settled: bool, stands: bool, value: float, usual: float
+    ) -> tuple["Stall", UserWarning | None]:
+        """The counts after a stage, and what there is to say."""
+        restless = 0 if settled else self.restless + 1
+        new = Stall(restless)
         if stands:
             # Each value is the average of few scouts; their sum over stages is a better one.
-            self.standing += 1
-            self.value, self.usual = self.value + value, self.usual + usual
-        else:
-            self.standing, self.value, self.usual, self.said = 0, 0.0, 0.0, False
-        if self.restless == _PATIENCE:
-            return ConvergenceWarning(
+            value, usual = self.value + value, self.usual + usual
+            new = Stall(restless, self.standing + 1, value, usual, self.said)
+        if restless == _PATIENCE:
+            return new, ConvergenceWarning(
                 f"the descent did not settle in {_PATIENCE} stages in a row: the decision is not "
                 f"the minimiser of the averaged cost; more iterations, or a look at the cost, may "
                 f"help"
             )
-        locked = self.standing >= _PATIENCE and self.value < _TEACHES * self.usual
-        if locked and not self.said:
-            self.said = True
-            return LockInWarning(
-                f"for {self.standing} stages x has hardly moved, and data seen at this x tell next "
+        locked = new.standing >= _PATIENCE and new.value < _TEACHES * new.usual
+        if locked and not new.said:
+            return new._replace(said=True), LockInWarning(
+                f"for {new.standing} stages x has hardly moved, and data seen at this x tell next "
                 f"to nothing about what would change it, though not knowing it costs; "
                 f"output=Perturbed(...) explores"
             )
-        return None
+        return new, None

@@ -1,5 +1,6 @@
 """What is believed about theta."""
 
+from postgrad.beliefs.adaptive import Adaptive
 from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.beta import Beta
 from postgrad.beliefs.conjugate import Conjugate
@@ -19,9 +20,11 @@ from postgrad.beliefs.normal_inverse_wishart import NormalInverseWishart
 from postgrad.beliefs.particles import Particles
 from postgrad.beliefs.plug_in import PosteriorMean
 from postgrad.beliefs.point_mass import PointMass
+from postgrad.beliefs.separate import Separate
 from postgrad.beliefs.thompson import Thompson
 
 __all__ = [
+    "Adaptive",
     "Belief",
     "Beta",
     "Conjugate",
@@ -41,6 +44,7 @@ __all__ = [
     "Particles",
     "PointMass",
     "PosteriorMean",
+    "Separate",
     "Thompson",
     "product",
 ]

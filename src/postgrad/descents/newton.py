@@ -240,6 +240,8 @@ def _measured(
     index = (stage.number * probes + jnp.arange(probes)) % d
     scale = 1.0 + jnp.abs(x).ravel()
     width = (_PROBE if fine else _WIDE_PROBE) * _apart(state, x)
+    # Between two counts a cost such as a newsvendor's is straight, and its slope jumps at them.
+    width = jnp.maximum(width, land.spacing(thetas, x))
     width = jnp.clip(width, 1e-5 * scale, scale)
 
     def probe(i: Array) -> tuple[Array, Array]:

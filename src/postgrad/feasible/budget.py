@@ -72,8 +72,11 @@ class Budget(FeasibleSet):
         def bought(price: Array) -> Array:
             return jnp.clip(v - price * w, low, high)
 
+        def excess_of(each: Array) -> Array:
+            return jnp.sum(w * each) - self.total
+
         def excess(price: Array) -> Array:
-            return jnp.sum(w * bought(price)) - self.total
+            return excess_of(bought(price))
 
         # Entry i is at high up to the price leave[i], at low from arrive[i] on, and linear between,
         # so the excess is linear between neighbouring knots, and falls.
@@ -102,6 +105,10 @@ class Budget(FeasibleSet):
 
         free = jnp.asarray(0.0)
         nearest = jnp.where(excess(free) <= 0, bought(free), bound)
+        # A budget is kept to the last digit, in whatever order it is added up.
+        eps = v.size * jnp.finfo(v.dtype).eps * jnp.sum(jnp.abs(w * nearest))
+        spare = jnp.where(excess_of(nearest) > -eps, 2.0 * eps / jnp.sum(w), 0.0)
+        nearest = jnp.maximum(nearest - spare, jnp.minimum(nearest, low))
         return nearest.reshape(x.shape).astype(x.dtype)
 
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:

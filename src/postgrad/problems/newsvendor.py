@@ -58,6 +58,16 @@ class Newsvendor(eqx.Module):
         left = jnp.where(x <= xi, 0.0, x - xi)
         return jnp.sum(self.cost * x - self.price * sold - self.salvage * left)
 
+    @property
+    def underage(self) -> Float[Array, "..."]:
+        """P - c, what a unit short would have earned."""
+        return self.price - self.cost
+
+    @property
+    def overage(self) -> Float[Array, "..."]:
+        """C - s, what a unit left over loses."""
+        return self.cost - self.salvage
+
     def expected(
         self,
         x: Float[Array, "..."],
@@ -71,6 +81,31 @@ class Newsvendor(eqx.Module):
         sold = excess(jnp.zeros_like(x)) - excess(x)
         left = x - mean + excess(x)
         return jnp.sum(self.cost * x - self.price * sold - self.salvage * left)
+
+
+class Mismatch(eqx.Module):
+    """What it costs that stock and demand do not match, summed over items.
+
+        h(x, xi)  =  b' max(0, xi - x)  +  h' max(0, x - xi)
+
+    A newsvendor's cost up to a term that no decision changes, with b = p - c and h = c - s.
+
+    Attributes:
+        underage: b, for each unit short.
+        overage: h, for each unit left over.
+    """
+
+    underage: Float[Array, "..."]
+    overage: Float[Array, "..."]
+
+    def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
+        """h(x, xi)."""
+        return jnp.sum(self.of_items(x, xi))
+
+    def of_items(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The same, item by item."""
+        gap = x - xi
+        return jnp.where(gap <= 0.0, -self.underage * gap, self.overage * gap)
 
 
 def _demand(mean: Array, theta: PyTree) -> dist.Distribution:

@@ -1,42 +1,32 @@
-"""The command line. Thin: it reads options, shows progress, prints what the library returns."""
+"""Commands about the paper and the testbed."""
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-_EXIT_CODES = "Exit codes: 0 done; 1 something failed while running; 2 wrong usage."
-
-app = typer.Typer(
-    name="postgrad",
-    help="Decisions that learn from a stream of data, even when the decisions change the data.",
-    epilog=_EXIT_CODES,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+from postgrad.cli.show import (
+    EXIT_CODES,
+    AsJson,
+    check,
+    make_folder,
+    plain_table,
+    progress,
+    split,
+    standard_output,
 )
 
-
-@app.callback()
-def postgrad() -> None:
-    """Decisions that learn from a stream of data, even when the decisions change the data."""
+app = typer.Typer()
 
 
 Runs = Annotated[int, typer.Option(min=1, help="Runs of each algorithm.")]
 Horizon = Annotated[int, typer.Option(min=1, help="Stages of each run.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The seed of everything.")]
 Out = Annotated[Path, typer.Option(help="Folder for figures, summary.json and report.html.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 
 
-@app.command(epilog=_EXIT_CODES)
+@app.command(epilog=EXIT_CODES)
 def reproduce(
     names: Annotated[
         list[str] | None,
@@ -73,7 +63,7 @@ def reproduce(
     typer.echo(f"Figures and summary.json are in {out}/. Read {out / 'report.html'}")
 
 
-@app.command(epilog=_EXIT_CODES)
+@app.command(epilog=EXIT_CODES)
 def claims(
     runs: Runs = 100,
     horizon: Horizon = 1000,
@@ -90,7 +80,7 @@ def claims(
     typer.echo(f"The rules behind the verdicts are in {out / 'report.html'}")
 
 
-@app.command(epilog=_EXIT_CODES)
+@app.command(epilog=EXIT_CODES)
 def bench(
     problems: Annotated[
         list[str] | None,
@@ -113,10 +103,10 @@ def bench(
     from postgrad.bench import plan
     from postgrad.paper import provenance
 
-    names, chosen = problems or [], _split(algorithms)
-    _check(lambda: plan(names, chosen))
-    _make_folder(out)
-    with _progress(Console(stderr=True)) as watch:
+    names, chosen = problems or [], split(algorithms)
+    check(lambda: plan(names, chosen))
+    make_folder(out)
+    with progress(Console(stderr=True)) as watch:
         result = run(names, algorithms=chosen, runs=runs, horizon=horizon, seed=seed, watch=watch)
         watch("drawing", 1, 1)
         result.write(out, provenance.describe())
@@ -126,28 +116,6 @@ def bench(
     for name, comparison in result.comparisons.items():
         typer.echo(f"{name}: {runs} runs, T = {horizon}\n{comparison.table()}\n")
     typer.echo(f"{result.report()}\nFigures and summary.json are in {out}/.")
-
-
-def _split(options: list[str] | None) -> list[str]:
-    """What is given several times, or with commas, or both."""
-    return [part for text in options or [] for part in text.split(",") if part]
-
-
-def _check(plan: Callable[[], object]) -> None:
-    """Wrong usage, if the plan has unknown names."""
-    from postgrad.errors import SettingError
-
-    try:
-        plan()
-    except SettingError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise typer.BadParameter(f"cannot write to {out}: {error}", param_hint="--out") from error
 
 
 def _run(
@@ -169,11 +137,11 @@ def _run(
     from postgrad.paper.reproduce import plan
     from postgrad.paper.reproduce import reproduce as run
 
-    chosen = _split(algorithms)
-    _check(lambda: plan(names, chosen))
-    _make_folder(out)
+    chosen = split(algorithms)
+    check(lambda: plan(names, chosen))
+    make_folder(out)
     summary: dict[str, Any]
-    with _progress(Console(stderr=True)) as watch:
+    with progress(Console(stderr=True)) as watch:
         summary = run(
             names,
             algorithms=chosen,
@@ -197,60 +165,12 @@ def _run(
     return summary
 
 
-@contextlib.contextmanager
-def _progress(console: "Console") -> Iterator[Callable[[str, int, int], None]]:
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description:<44}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting")
-        yield lambda label, done, total: progress.update(
-            task, description=label, completed=done, total=total
-        )
-
-
-def _table(first: str, title: str) -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    style: dict[str, Any] = {
-        "box": SIMPLE_HEAD,
-        "pad_edge": False,
-        "title_justify": "left",
-        "title_style": "bold",
-    }
-    table = Table(title=title, **style)
-    table.add_column(first, no_wrap=True)
-    return table
-
-
-def _console() -> "Console":
-    """Standard output; wide enough for a row in one line where nobody looks at a terminal."""
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal else Console(width=120)
-
-
 def _print_tables(summary: dict[str, Any]) -> None:
-    console = _console()
+    console = standard_output()
     for name, experiment in summary["experiments"].items():
         stages = [t for t in (1, 10, 100, 1000, 10_000) if t <= experiment["horizon"]]
         title = f"{name}: mean error ± standard deviation over {experiment['runs']} runs"
-        table = _table("algorithm", title)
+        table = plain_table("algorithm", title)
         for t in stages:
             table.add_column(f"t = {t}", justify="right")
         fates = [fate for fate in ("diverged", "stuck") if fate in _first(experiment["algorithms"])]
@@ -264,7 +184,7 @@ def _print_tables(summary: dict[str, Any]) -> None:
     if summary["posterior"]:
         length = len(_first(summary["posterior"])["mean"])
         stages = [t for t in (0, 1, 10, 100, 1000, 10_000) if t < length]
-        table = _table("batch size", "posterior: mean of pi_t(theta_c)")
+        table = plain_table("batch size", "posterior: mean of pi_t(theta_c)")
         for t in stages:
             table.add_column(f"t = {t}", justify="right")
         table.add_column("diverged", justify="right")
@@ -282,7 +202,7 @@ def _print_claims(claims: list[dict[str, Any]]) -> None:
     if not claims:
         return
     colours = {"holds": "green", "does not hold": "red", "inconclusive": "yellow"}
-    table = _table("claim", "The paper's claims")
+    table = plain_table("claim", "The paper's claims")
     table.columns[0].no_wrap = False
     table.add_column("measured")
     table.add_column("verdict", no_wrap=True)
@@ -290,9 +210,4 @@ def _print_claims(claims: list[dict[str, Any]]) -> None:
         verdict = f"[{colours[claim['verdict']]}]{claim['verdict']}[/]"
         table.add_row(claim["claim"], claim["measured"], verdict)
         table.add_section()
-    _console().print(table)
-
-
-def main() -> None:
-    """The entry point."""
-    app()
+    standard_output().print(table)

@@ -1,0 +1,164 @@
+"""A belief that also learns how fast the world changes."""
+
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import random
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.memory import Memory
+from postgrad.beliefs.weights import cumulate
+from postgrad.checks import as_numbers
+from postgrad.errors import ModelError, PriorError
+from postgrad.problem import Decision, Model, Problem
+
+# From a world that stands still to one that is new after a dozen batches.
+RATES = (1.0, 0.99, 0.98, 0.96, 0.92)
+
+
+class Adaptive(Belief):
+    """Several memories side by side, each weighed by how well it has foreseen the data.
+
+        pi_t  =  sum_r v_{t,r} pi_t^(r),
+        v_{t,r}  ~  v_{t-1,r} prod_j f_hat^(r)_{t-1}(y_{t,j}; x_t)
+
+    where pi^(r) forgets at the rate lambda_r: see `Memory`. The product is that of the one-batch
+    predictive densities (the prequential likelihood of Dawid, 1984), so this is Bayesian model
+    averaging over rates. No rate has to be chosen; where nothing changes, lambda = 1 wins.
+
+    Attributes:
+        beliefs: pi^(r), stacked along the leading axis of each leaf that the data change.
+        log_weights: Log v_r, the largest is zero.
+    """
+
+    beliefs: Belief
+    log_weights: Float[Array, " r"]
+
+    def __init__(self, belief: Belief, rates: Any = RATES):
+        """Copies of a prior that forget at different rates.
+
+        Args:
+            belief: pi_0, made with `forget=1.0` (or any other: it is replaced).
+            rates: lambda_r, in (0, 1].
+
+        Raises:
+            PriorError: If the belief cannot forget, or a rate is none.
+        """
+        memory = getattr(belief, "memory", None)
+        if not isinstance(memory, Memory) or memory.forget is None:
+            raise PriorError(f"Adaptive needs a belief made with forget=1.0, got {belief!r}")
+        numbers = as_numbers(rates, PriorError, "rates")
+        if numbers.ndim != 1 or numbers.size == 0 or not ((numbers > 0) & (numbers <= 1)).all():
+            raise PriorError(f"rates must be numbers in (0, 1], got {rates!r}")
+        stacked = jax.tree.map(
+            lambda leaf, axis: leaf if axis is None else jnp.stack([leaf] * numbers.size),
+            belief,
+            _axes(belief),
+        )
+        self.beliefs = eqx.tree_at(lambda b: b.memory.forget, stacked, jnp.asarray(numbers))
+        self.log_weights = jnp.zeros(numbers.size)
+
+    @property
+    def rates(self) -> Float[Array, " r"]:
+        """lambda_r."""
+        return self.beliefs.memory.forget  # type: ignore[attr-defined]
+
+    @property
+    def probabilities(self) -> Float[Array, " r"]:
+        """v_r."""
+        return jax.nn.softmax(self.log_weights)
+
+    def _each(self, function: Any, *arguments: Any) -> Any:
+        """`function(belief, ...)` of each member."""
+        axes = _axes(self.beliefs)
+        return jax.vmap(lambda belief: function(belief, *arguments), in_axes=(axes,))(self.beliefs)
+
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
+    ) -> Self:
+        """Bayes' rule for every member, and for which of them is right.
+
+        Those of one batch are foreseen without each other.
+        """
+
+        def foresee(belief: Belief) -> Array:
+            log_f = jax.vmap(lambda y: belief.log_mixture(likelihood, x, y))(batch)
+            return jnp.sum(log_f if weight is None else jnp.where(weight > 0, weight * log_f, 0.0))
+
+        log_weights = self.log_weights + self._each(foresee)
+        learned = self._each(lambda belief: belief.update(likelihood, x, batch, weight, key))
+        kept = jax.tree.map(
+            lambda new, old, axis: old if axis is None else new,
+            learned,
+            self.beliefs,
+            _axes(self.beliefs),
+        )
+        new = kept, log_weights - jnp.max(log_weights)
+        return eqx.tree_at(lambda self: (self.beliefs, self.log_weights), self, new)
+
+    @property
+    def effective_size(self) -> Array:
+        """The mean of the members' sizes."""
+        return jnp.sum(self.probabilities * self._each(lambda belief: belief.effective_size))
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """A member by inversion, then a draw from it."""
+        key_rate, key_theta = random.split(key)
+        cumulated = cumulate(jnp.exp(self.log_weights))
+        u = random.uniform(key_rate, shape) * cumulated[-1]
+        which = jnp.sum(cumulated <= u[..., None], axis=-1)
+        thetas = self._each(lambda belief: belief.sample(key_theta, shape))
+
+        def chosen(leaf: Array) -> Array:
+            flat = leaf.reshape(leaf.shape[0], -1, *leaf.shape[1 + len(shape) :])
+            picked = flat[which.reshape(-1), jnp.arange(flat.shape[1])]
+            return picked.reshape(leaf.shape[1:])
+
+        return jax.tree.map(chosen, thetas)
+
+    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
+        """Log sum_r v_r f_hat^(r)(xi; x)."""
+        log_f = self._each(lambda belief: belief.log_mixture(model, x, xi))
+        return logsumexp(self.log_weights + log_f) - logsumexp(self.log_weights)
+
+    def examples(self) -> PyTree:
+        """Those of the first member."""
+        return self._first().examples()
+
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """As the members do, if that changes nothing that they keep.
+
+        Raises:
+            ModelError: If it would.
+        """
+        before = self._first()
+        bound = before.bind(problem, x)
+        if not eqx.tree_equal(*(jax.tree.map(jax.typeof, one) for one in (bound, before))):
+            raise ModelError(f"Adaptive cannot keep {type(before).__name__} of such a model")
+        return self
+
+    def _first(self) -> Belief:
+        return jax.tree.map(
+            lambda leaf, axis: leaf if axis is None else leaf[0], self.beliefs, _axes(self.beliefs)
+        )
+
+
+def _axes(belief: Belief) -> PyTree:
+    """Which leaves differ from member to member: all but the points of a grid.
+
+    What depends on the points alone, such as the likelihood, is then computed once for all.
+    """
+    axes = jax.tree.map(lambda _: 0, belief)
+    if hasattr(belief, "points"):
+        none = jax.tree.map(lambda _: None, belief.points)
+        axes = eqx.tree_at(lambda b: b.points, axes, none, is_leaf=lambda node: node is None)
+    return axes

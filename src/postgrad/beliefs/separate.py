@@ -1,0 +1,122 @@
+"""A belief for each of several items."""
+
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import random
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.beliefs.belief import Belief
+from postgrad.checks import as_count
+from postgrad.errors import ModelError, PriorError
+from postgrad.items import Items
+from postgrad.problem import Decision, Model, Problem
+
+
+class Separate(Belief):
+    """Independent beliefs about theta_1, ..., theta_n, one an item.
+
+        pi_t(theta)  =  prod_i pi_{t,i}(theta_i)
+
+    Exact for a model `Items(f)` and a prior that is such a product. A grid over all items at once
+    would have as many points as one item's to the power n; this has n times as many.
+
+    Attributes:
+        beliefs: pi_i, stacked along the leading axis of each leaf.
+    """
+
+    beliefs: Belief
+
+    def __init__(self, belief: Belief, count: int):
+        """The same prior for each item.
+
+        Args:
+            belief: That of one item.
+            count: n.
+
+        Raises:
+            PriorError: If it is no belief, or the count no count.
+        """
+        if not isinstance(belief, Belief):
+            raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
+        n = as_count(count, PriorError, "count")
+        self.beliefs = jax.tree.map(lambda leaf: jnp.stack([leaf] * n), belief)
+
+    @property
+    def count(self) -> int:
+        """N."""
+        return jax.tree.leaves(self.beliefs)[0].shape[0]
+
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
+    ) -> Self:
+        """Bayes' rule, item by item."""
+        each = _each(likelihood)
+        keys = None if key is None else random.split(key, self.count)
+
+        def learn(belief: Belief, x: Array, y: Array, key: Array | None) -> Belief:
+            return belief.update(each, x, y, weight, key)
+
+        axes = (0, 0, 1, None if keys is None else 0)
+        new = jax.vmap(learn, in_axes=axes)(self.beliefs, self._items(x), batch, keys)
+        return eqx.tree_at(lambda self: self.beliefs, self, new)
+
+    def _items(self, x: Decision) -> Float[Array, " n"]:
+        """The decision on each item; one number is the same for all."""
+        return jnp.broadcast_to(x, (self.count,))
+
+    @property
+    def effective_size(self) -> Array:
+        """The mean over items."""
+        return jnp.mean(jax.vmap(lambda belief: belief.effective_size)(self.beliefs))
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """Independent draws, the items along the last axis before theta's own."""
+        keys = random.split(key, self.count)
+        axis = len(shape)
+        return jax.vmap(lambda belief, key: belief.sample(key, shape), out_axes=axis)(
+            self.beliefs, keys
+        )
+
+    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
+        """The sum over items."""
+        each = _each(model)
+        log_f = jax.vmap(lambda belief, x, xi: belief.log_mixture(each, x, xi))
+        return jnp.sum(log_f(self.beliefs, self._items(x), xi))
+
+    def examples(self) -> PyTree:
+        """The items' first examples together, their second together, and so on."""
+        return jax.vmap(lambda belief: belief.examples(), out_axes=1)(self.beliefs)
+
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """Each belief bound to the model of its item.
+
+        Raises:
+            ModelError: If the model is not made of items, or there are not as many.
+        """
+        each = _each(problem.likelihood)
+        if x.shape != (self.count,):
+            raise ModelError(f"Separate has {self.count} items, but x has shape {x.shape}")
+        first = jax.tree.map(lambda leaf: leaf[0], self.beliefs)
+        one = Problem(_nothing, each)
+        bound = first.bind(one, x[0])
+        if not eqx.tree_equal(*(jax.tree.map(jax.typeof, one) for one in (bound, first))):
+            raise ModelError(f"Separate cannot keep {type(first).__name__} of such a model")
+        return self
+
+
+def _nothing(x: Decision, xi: Any) -> Array:
+    return jnp.zeros(()) * x * xi
+
+
+def _each(model: Model) -> Model:
+    if not isinstance(model, Items):
+        raise ModelError(f"Separate is the belief of a model Items(f), got {model!r}")
+    return model.each

@@ -1,0 +1,27 @@
+"""The command line. Thin: it reads options, shows progress, prints what the library returns."""
+
+import typer
+
+from postgrad.cli import live, paper, trial
+from postgrad.cli.show import EXIT_CODES
+
+app = typer.Typer(
+    name="postgrad",
+    help="Decisions that learn from a stream of data, even when the decisions change the data.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for commands in (live.app, trial.app, paper.app):
+    app.add_typer(commands)
+
+
+@app.callback()
+def postgrad() -> None:
+    """Decisions that learn from a stream of data, even when the decisions change the data."""
+
+
+def main() -> None:
+    """The entry point."""
+    app()

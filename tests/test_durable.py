@@ -1,0 +1,486 @@
+"""The agent in a file: kept, found again, told about, undone; and another's file is refused."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import postgrad as pg
+from postgrad import errors
+from postgrad.store.store import EVERY
+
+ROOT = Path(__file__).parent.parent
+
+
+def cost(x, xi):
+    return (x - 5.0) ** 2 + 0.5 * xi * x
+
+
+def model(x, theta):
+    return dist.Normal(x + theta, 4.0, validate_args=False)
+
+
+PROBLEM = pg.Problem(cost, model, pg.Box(-20.0, 20.0))
+POINTS = np.arange(1.0, 9.0)
+
+
+def make(path=None, **options):
+    options = {"alpha": 1e-30, **pg.presets.paper(**options)}
+    return pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=path, **options)
+
+
+def batch(number):
+    return np.random.default_rng(number).normal(6.0, 2.0, 2)
+
+
+def feed(agent, numbers):
+    return [agent.observe(batch(number), id=str(number)) for number in numbers]
+
+
+def everything(agent):
+    """All that is carried on."""
+    return agent._now.saved, agent.stage, agent.alarms
+
+
+def test_an_agent_goes_on_where_it_was(tmp_path):
+    path, straight = tmp_path / "orders.db", make()
+    expected = feed(straight, range(12))
+    answers = []
+    for first in (0, 1, 5, 6):
+        agent = make(path)  # the one before was never closed
+        answers += feed(agent, range(first, {0: 1, 1: 5, 5: 6, 6: 12}[first]))
+    assert answers == expected
+    assert everything(agent) == everything(straight)
+    assert agent.info.log_predictive.shape == (2,)
+    back = make(path)
+    assert back.decision == straight.decision
+    assert everything(back) == everything(straight)
+    assert jnp.array_equal(back.info.log_predictive, straight.info.log_predictive)
+    assert jnp.array_equal(back.belief.probabilities, straight.belief.probabilities)
+
+
+STUDENT = pg.Problem(
+    lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.StudentT(5.0, theta, 1.0), pg.Box(-9, 9)
+)
+
+
+KINDS = {
+    "newton": (PROBLEM, lambda: pg.Grid(POINTS), {"samples": 16, "iterations": 1}, (6, 2)),
+    "history that grows": (
+        STUDENT, lambda: pg.Particles(dist.Normal(0.0, 3.0), 16), pg.presets.paper(), (2, 40),
+    ),
+    "focus": (
+        PROBLEM, lambda: pg.Grid(np.linspace(0.0, 9.0, 20_000)), pg.presets.paper(), (6, 2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_state_goes_on_bit_for_bit(tmp_path, kind):
+    problem, belief, options, shape = KINDS[kind]
+    data = np.random.default_rng(0).normal(3.0, 1.0, shape)
+
+    def fresh(path=None):
+        return pg.Agent(problem, belief(), 0.0, path=path, **options)
+
+    straight, path = fresh(), tmp_path / "a.db"
+    agent = fresh(path)
+    for number, rows in enumerate(data):
+        agent = fresh(path) if number in (1, 2, 5) else agent
+        assert agent.observe(rows) == straight.observe(rows)
+        assert agent._now.saved == straight._now.saved
+    again = fresh(path)
+    assert again.replay().identical
+    assert (again._now.saved.still > 0) == (kind == "focus")
+    again.rollback(len(data) - 1)
+    for rows in data[-1:]:
+        again.observe(rows)
+    assert again._now.saved == straight._now.saved
+
+
+def test_warnings_come_where_they_would_have_come(tmp_path):
+    """Counts of stages in a row are kept, and so is the evidence of the monitor."""
+
+    def run(path):
+        stages, agent = [], make(path, alpha=1e-3)
+        for number in range(12):
+            agent = agent if path is None else make(path, alpha=1e-3)
+            rows = np.random.default_rng(number).normal(-8.0, 4.0, 2)
+            with warnings.catch_warnings(record=True, action="always") as caught:
+                agent.observe(rows)
+            stages += [(number, str(warning.message)) for warning in caught]
+        return stages, agent.alarms
+
+    expected = run(None)
+    assert expected[0]
+    assert run(tmp_path / "a.db") == expected
+
+
+def test_streams_are_independent(tmp_path):
+    path = tmp_path / "a.db"
+    one, two = make(path, name="one"), make(path, name="two")
+    feed(one, range(3))
+    feed(two, range(5, 7))
+    assert (make(path, name="one").stage, make(path, name="two").stage) == (3, 2)
+    assert everything(make(path, name="two")) == everything(two)
+    assert [record.id for record in two.history()] == ["5", "6"]
+
+
+HOSTILE = [
+    "../x",
+    "a/b\\c",
+    "'; DROP TABLE batches; --",
+    "\u2028\u202e\N{PILE OF POO}",
+    " ",
+    "x" * 512,
+]
+
+
+def test_ids_are_opaque(tmp_path):
+    path = tmp_path / "a.db"
+    agent = make(path)
+    for number, name in enumerate(HOSTILE):
+        agent.observe(batch(number), id=name)
+    agent.close()
+    agent = make(path)
+    assert [record.id for record in agent.history()] == HOSTILE
+    for number, name in enumerate(HOSTILE):
+        agent.observe(batch(number), id=name)
+    assert agent.stage == len(HOSTILE)
+    assert sorted(os.listdir(tmp_path)) == ["a.db", "a.db-acknowledged", "a.db-shm", "a.db-wal"]
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "x" * 513, "\ud800", 3, b"a"])
+def test_names_that_cannot_be_kept_are_refused(tmp_path, name):
+    agent = make()
+    with pytest.raises(errors.BatchError, match="id must"):
+        agent.observe([1.0], id=name)
+    assert agent.stage == 0
+    with pytest.raises(errors.SettingError, match="name must"):
+        make(tmp_path / "a.db", name=name)
+    assert os.listdir(tmp_path) == []
+
+
+def settings(problem=PROBLEM, points=POINTS, x=0.0, **options):
+    return lambda path: pg.Agent(
+        problem, pg.Grid(points), x, path=path, **{"alpha": 1e-30, **pg.presets.paper(), **options}
+    )
+
+
+def dearer(x, xi):
+    return (x - 5.0) ** 2 + 0.6 * xi * x
+
+
+dearer.__qualname__ = "cost"
+
+OTHERS = {
+    "x": (settings(x=1.0), "the numbers in x differ: 0, now 1"),
+    "seed": (settings(seed=3), "algorithm.key"),
+    "alpha": (settings(alpha=0.01), "the numbers in alpha differ: 1e-30, now 0.01"),
+    "prior": (settings(points=POINTS + 1.0), "belief.points"),
+    "one point more": (settings(points=np.append(POINTS, 9.0)), r"belief.points was float64\[8\]"),
+    "structure": (settings(steps=None, gradient=None), "algorithm.descent was SGD and is Newton"),
+    "bounds": (settings(pg.Problem(cost, model, pg.Box(-20.0, 19.0))), "feasible.*: 20, now 19"),
+    "cost": (settings(pg.Problem(dearer, model, pg.Box(-20.0, 20.0))), "the cost gives"),
+    "K": (settings(iterations=2), "iterations differ: 1, now 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_problem_is_refused(tmp_path, name):
+    path = tmp_path / "a.db"
+    feed(make(path), range(2))
+    other, words = OTHERS[name]
+    with pytest.raises(errors.StoreError, match=words):
+        other(path)
+    assert make(path).stage == 2
+
+
+def test_functions_made_anew_are_the_same(tmp_path):
+    """Addresses do not matter, numbers that a function closes over do."""
+
+    def priced(price):
+        return pg.Problem(lambda x, xi: (x - price) ** 2 + xi, model, pg.Box(-20.0, 20.0))
+
+    path = tmp_path / "a.db"
+    settings(priced(5.0))(path)
+    settings(priced(5.0))(path)
+    with pytest.raises(errors.StoreError, match=r"cost\(price\) differ: 5, now 6"):
+        settings(priced(6.0))(path)
+
+
+def test_budget_is_found_once(tmp_path, monkeypatch):
+    path = tmp_path / "a.db"
+    monkeypatch.setattr("postgrad.agent._affordable", lambda *_: 3)
+    options = {**pg.presets.paper(), "budget_ms": 5.0}
+    del options["iterations"]
+    assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=path, **options).iterations == 3
+    monkeypatch.setattr("postgrad.agent._affordable", lambda *_: 7)
+    assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=path, **options).iterations == 3
+    assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, **options).iterations == 7
+
+
+def test_history_tells_what_happened(tmp_path):
+    agent = make(tmp_path / "a.db")
+    agent.observe(batch(0), id="monday")
+    agent.observe(batch(1)[:1], x=2.5)
+    agent.observe(batch(2))
+    first, second, third = agent.history()
+    assert (first.stage, first.id, first.context, first.alarm) == (1, "monday", None, None)
+    assert (first.x, second.x, third.x) == (0.0, 2.5, second.decision)
+    np.testing.assert_array_equal(first.rows, batch(0))
+    assert second.rows.shape == (1,)
+    assert third.decision == agent.decision
+    assert first.interval is None  # the paper's steps measure no curvature
+    assert first.time <= second.time <= third.time
+    info = agent.info
+    assert third.log_predictive == pytest.approx(float(jnp.mean(info.log_predictive)))
+    assert third.surprise.z_location == info.surprise.z_location
+    assert [record.stage for record in agent.history(last=2)] == [2, 3]
+    assert list(agent.history(last=0)) == []
+    with pytest.raises(errors.SettingError, match="last"):
+        agent.history(last=-1)
+
+
+def test_history_of_vectors():
+    problem = pg.Problem(
+        lambda x, xi: jnp.sum((x - xi) ** 2),
+        lambda x, theta: dist.Normal(theta * jnp.ones(3), 1.0).to_event(1),
+    )
+    agent = pg.Agent(problem, pg.Grid([0.0, 1.0]), np.zeros(3), samples=16, iterations=1)
+    agent.observe([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]])
+    (record,) = agent.history()
+    assert record.rows.shape == (2, 3)
+    assert record.surprise.pit_spread.shape == (3,)
+    low, high = record.interval
+    sd = agent.info.outlook.epistemic
+    np.testing.assert_allclose(high - record.decision, 2 * sd)
+    np.testing.assert_allclose(record.decision - low, 2 * sd)
+    text = str(agent.explain())
+    assert "1 batch the decision is [" in text
+    assert "Not knowing theta costs" in text
+
+
+def test_explanation_adds_up(tmp_path):
+    path = tmp_path / "a.db"
+    agent = make(path)
+    assert "no batch yet" in str(agent.explain())
+    feed(agent, range(4))
+    told = agent.explain()
+    records = list(agent.history())
+    assert told.change == pytest.approx(records[-1].decision - records[-2].decision)
+    assert told.learned + told.settled == pytest.approx(told.change)
+    mean = float(agent.belief.probabilities @ POINTS)
+    spread = told.after["theta"]
+    assert spread.mean == pytest.approx(mean, abs=4 * float(spread.sd) / 32)
+    assert told.before["theta"].mean != spread.mean
+    assert str(make(path).explain()) == str(told)  # the stage before is computed anew
+    for words in ("After 4 batches", "moved it by", "'3', 2 observations", "theta: ", "No alarms"):
+        assert words in str(told)
+
+
+def test_rollback_is_for_good_and_frees_ids(tmp_path):
+    path, straight = tmp_path / "a.db", make()
+    agent = make(path)
+    answers = feed(agent, range(EVERY + 6))
+    feed(straight, range(EVERY + 2))
+    assert agent.rollback(EVERY + 2) == answers[EVERY + 1]
+    assert everything(agent) == everything(straight)
+    assert everything(make(path)) == everything(straight)
+    agent.observe([1.0], id=str(EVERY + 4))  # other data under the name of a batch undone
+    straight.observe([1.0])
+    assert agent.rollback(3) == answers[2]
+    assert agent.rollback(0) == 0.0
+    assert agent.stage == make(path).stage == 0
+    assert feed(agent, range(5)) == answers[:5]
+    for stage in (6, -1, True, 1.0):
+        with pytest.raises(errors.SettingError, match="from 0 to 5"):
+            agent.rollback(stage)
+    agent.verify()
+
+
+def test_replay_finds_what_differs(tmp_path):
+    agent = make(tmp_path / "a.db")
+    feed(agent, range(5))
+    assert agent.replay() == pg.Replay(1, 5, True, None)
+    after = agent._runner.after
+
+    def other(before, rows, x):  # as another machine's arithmetic might
+        new, news = after(before, rows, x)
+        if before.stage == 2:
+            news = type(news)(news.answer[:-1] + b"?", news.alarm, news.trouble)
+        return new, news
+
+    agent._runner.after = other
+    assert agent.replay() == pg.Replay(1, 5, False, 3)
+
+
+def test_two_writers_are_both_exact(tmp_path):
+    path, straight = tmp_path / "a.db", make()
+    one, two = make(path), make(path)
+    for number in range(6):
+        writer = (one, two)[number % 2 if number < 4 else 0]
+        assert writer.observe(batch(number), id=str(number)) == straight.observe(batch(number))
+    assert feed(two, [5, 0]) == feed(one, [5, 0])  # duplicates, also of what the other recorded
+    assert two.stage == 6
+    assert everything(two) == everything(straight)
+    one.rollback(2)
+    two.observe(batch(9))
+    assert (two.stage, [record.stage for record in two.history()]) == (3, [1, 2, 3])
+
+
+def test_refusals_are_about_the_latest_state(tmp_path):
+    problem = pg.Problem(
+        lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(theta, theta + 2)
+    )
+    one, two = (
+        pg.Agent(problem, pg.Grid([0.0, 1.0, 5.0]), 1.0, path=tmp_path / "a.db",
+                 **pg.presets.paper())
+        for _ in range(2)
+    )  # fmt: skip
+    one.observe([0.5])
+    with pytest.raises(errors.ImpossibleDataError):
+        two.observe([6.0])  # possible before, impossible now
+    assert two.stage == 1
+
+
+def test_threads_take_turns(tmp_path):
+    agent = make(tmp_path / "a.db")
+    agent.observe(batch(0))
+    work = [range(i, 24, 4) for i in range(4)]
+    threads = [threading.Thread(target=feed, args=(agent, numbers)) for numbers in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert agent.stage == 25
+    assert agent.replay().identical
+
+
+def test_full_disk_leaves_the_agent_as_it_was(tmp_path):
+    path = tmp_path / "a.db"
+    agent = make(path)
+    feed(agent, range(3))
+    before = everything(agent)
+    connection = agent._store._database.connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(errors.StoreError, match="disk is full"):
+        agent.observe(np.full(4096, 6.0), id="large")
+    assert everything(agent) == before
+    assert feed(agent, range(3)) == [record.decision for record in agent.history()]
+    connection.execute("PRAGMA max_page_count = 100000")
+    agent.observe(np.full(4096, 6.0), id="large")
+    assert everything(make(path)) == everything(agent)
+
+
+@pytest.mark.parametrize("count", [3, EVERY + 3])
+def test_damaged_state_is_computed_anew(tmp_path, count):
+    path = tmp_path / "a.db"
+    agent = make(path)
+    feed(agent, range(count))
+    expected = everything(agent)
+    agent.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE heads SET state = zeroblob(length(state))")
+    connection.commit()
+    connection.close()
+    with pytest.raises(errors.StoreError, match=r"state is damaged.*recover=True"):
+        make(path)
+    back = make(path, recover=True)
+    assert everything(back) == expected
+    feed(back, range(count, count + 2))
+    back.verify()
+    assert make(path).stage == count + 2
+
+
+def test_recovery_stops_at_the_first_damaged_batch(tmp_path):
+    path = tmp_path / "a.db"
+    agent = make(path)
+    answers = feed(agent, range(5))
+    agent.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE heads SET state = zeroblob(8)")
+    connection.execute("UPDATE batches SET rows = zeroblob(16) WHERE id = '3'")
+    connection.commit()
+    connection.close()
+    back = make(path, recover=True)
+    assert (back.stage, back.decision) == (3, answers[2])
+    assert feed(back, range(5)) == answers
+
+
+def test_closed_agents_say_so(tmp_path):
+    with make(tmp_path / "a.db") as agent:
+        agent.observe([1.0])
+    with pytest.raises(errors.StoreError, match="closed"):
+        agent.observe([1.0])
+    assert agent.stage == 1
+    assert sorted(os.listdir(tmp_path)) == ["a.db", "a.db-acknowledged"]
+
+
+def test_nothing_else_is_written(tmp_path):
+    agent = make()
+    agent.observe(batch(0))
+    agent.explain()  # so that everything is imported
+    touched, listening = set(), True
+
+    def hook(event, arguments):
+        if not listening:  # a hook cannot be taken away again
+            return
+        if event == "open":
+            name, _, flags = arguments
+            if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                touched.add(str(name))
+        elif event == "sqlite3.connect":
+            touched.add(str(arguments[0]))
+        elif event.split(".")[0] in ("os", "shutil", "tempfile"):
+            touched.update(str(a) for a in arguments if isinstance(a, str))
+
+    sys.addaudithook(hook)
+    path = str(tmp_path / "orders.db")
+    with make(path) as agent:
+        feed(agent, range(EVERY + 6))
+        agent.rollback(EVERY - 4)
+        agent.explain()
+        agent.replay(EVERY - 6)
+        agent.verify()
+    listening = False
+    assert touched == {path, f"{path}-acknowledged"}
+    assert sorted(os.listdir(tmp_path)) == ["orders.db", "orders.db-acknowledged"]
+
+
+def test_kill_at_any_moment_loses_nothing():
+    """Five times here; benchmarks/kills.py does a thousand by itself."""
+    script = [sys.executable, "-W", "ignore", str(ROOT / "benchmarks" / "kills.py")]
+    done = subprocess.run(
+        [*script, "--trials", "5", "--json"], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_backup_without_its_log_is_noticed(tmp_path):
+    path, copy = tmp_path / "a.db", tmp_path / "b.db"
+    agent = make(path)
+    feed(agent, range(2))
+    agent.close()
+    shutil.copy(path, tmp_path / "backup.db")
+    agent = make(path)
+    feed(agent, range(2, 5))
+    agent.close()
+    shutil.copy(tmp_path / "backup.db", copy)
+    shutil.copy(f"{path}-acknowledged", f"{copy}-acknowledged")
+    with pytest.raises(errors.StoreError, match="3 acknowledged batches are missing"):
+        make(copy)
+    back = make(copy, recover=True)
+    assert back.stage == 2
+    feed(back, range(5))
+    assert everything(back) == everything(make(path))

@@ -1,0 +1,96 @@
+"""The examples on real data, as a user runs them: cheaper than what they are compared with."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from postgrad import feasible, rules
+
+ROOT = Path(__file__).parent.parent
+SHARED = ROOT.parent / "shared" / "data"
+PROGRAM = Path(sys.executable).with_name("postgrad")
+# Compiled as for users: these programs run for longer than they are compiled.
+PLAIN = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("XLA_FLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
+}
+
+# Specification: (data, rows scored, at most, and what the rules cost, from the data's own notes)
+EXAMPLES = {
+    "yaz": ("yaz", 700, 76_190, {"saa": 76_189.75, "normal": 78_157.57, "last-value": 117_228.5}),
+    "yaz-weekday": ("yaz", 700, 60_720, {"saa": 60_719.5, "normal": 61_421.59}),
+    "yaz-capacity": ("yaz", 700, 87_006, {"normal": 87_514.52, "last-value": 117_740.02}),
+    "onlineretail-orders": (
+        "onlineretail", 7350, 22_391, {"saa": 23_866, "normal": 23_666.09, "last-value": 37_170},
+    ),
+    "onlineretail-units": (
+        "onlineretail", 7350, 708_151, {"saa": 719_765, "normal": 821_469.24},
+    ),
+}  # fmt: skip
+HINDSIGHT = {
+    "yaz": 75_093,
+    "yaz-weekday": 57_903.5,
+    "yaz-capacity": 86_345.25,
+    "onlineretail-orders": 22_598,
+    "onlineretail-units": 704_507,
+}
+
+
+def data(name):
+    """The table; the restaurant's is shipped."""
+    path = ROOT / "examples" / f"{name}.csv"
+    path = path if path.exists() else SHARED / f"{name}.csv"
+    if not path.exists():
+        pytest.skip(f"{name}.csv is not shipped, and shared/data is not here")
+    return path
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_costs_less(name, tmp_path):
+    table, scored, most, expected = EXAMPLES[name]
+    done = subprocess.run(
+        [PROGRAM, "backtest", ROOT / "examples" / f"{name}.toml", data(table), "--json",
+         "--out", tmp_path],
+        capture_output=True, text=True, check=False, timeout=900, env=PLAIN,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["scored"] == scored
+    total = result["total"]
+    assert total["postgrad"] < most
+    for rival, cost in (expected | {"hindsight": HINDSIGHT[name]}).items():
+        assert total[rival] == pytest.approx(cost, abs=0.01), rival
+    if name == "yaz-capacity":
+        with (tmp_path / "decisions.csv").open() as file:
+            lines = list(csv.DictReader(file))
+        orders = np.asarray([float(line["decision postgrad"]) for line in lines]).reshape(700, 7)
+        assert (orders >= 0).all()
+        assert (orders.sum(axis=1) <= 125).all()
+        # Solutions of the linear programme are many: near enough to what others found.
+        assert total["saa"] == pytest.approx(87_006.11, rel=5e-4)
+
+
+def test_rules_do_not_know_the_future():
+    """A rule on the first days alone is the rule on all of them."""
+    rng = np.random.default_rng(0)
+    demand = rng.integers(0, 20, (30, 1)).astype(float)
+
+    class Cost:
+        underage, overage = np.asarray([4.0]), np.asarray([1.0])
+
+    def shop(days):
+        return rules.Shop(
+            demand[:days], np.ones((days, 1), bool), np.zeros(days, int), np.zeros(1),
+            [Cost()], [feasible.Box(0.0, 50.0)], 0,
+        )  # fmt: skip
+
+    for name in ("saa", "normal", "last-value", "saa-5"):
+        few, all_ = shop(20).follow(name, 3), shop(30).follow(name, 3)
+        np.testing.assert_array_equal(few[3:], all_[3:20])

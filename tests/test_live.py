@@ -1,0 +1,242 @@
+"""A specification at work: run, decide, explain, export, plot; and what hostile input cannot do."""
+
+import json
+import sys
+
+import pytest
+import xarray
+from typer.testing import CliRunner
+
+from postgrad.cli import app
+
+SPEC = """
+title = "Bread"
+start = 5.0
+
+[data]
+date = "date"
+items = ["rolls", "bread"]
+
+[cost]
+kind = "newsvendor"
+underage = [4, 2]
+overage = 1
+
+[model]
+kind = "poisson"
+
+[belief]
+kind = "gamma"
+shape = 2
+rate = 0.2
+
+[feasible]
+kind = "box"
+low = 0
+high = 50
+
+[settings]
+preset = "paper"
+
+[backtest]
+burn_in = 2
+"""
+ROWS = [("2026-01-01", 3, 5), ("2026-01-02", 4, 7), ("2026-01-03", "", 6), ("2026-01-04", 6, 4)]
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.toml").write_text(SPEC)
+    write(tmp_path / "data.csv", ROWS)
+    return tmp_path
+
+
+def write(path, rows):
+    lines = ["date,rolls,bread", *(",".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def call(*arguments, code=0, **options):
+    done = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False, **options)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_run_is_resumed_by_running_it_again(shop):
+    whole = call("run", "shop.toml", "data.csv", "--state", "whole.db").stdout
+    lines = [json.loads(line) for line in whole.splitlines()]
+    assert [line["id"] for line in lines] == [row[0] for row in ROWS]
+    assert lines[0]["decision"].keys() == {"rolls", "bread"}
+    assert lines[2]["decision"].keys() == {"bread"}  # rolls were not counted that day
+    assert lines[3]["stage"] == {"rolls": 3, "bread": 4}
+
+    write(shop / "part.csv", ROWS[:2])
+    first = call("run", "shop.toml", "part.csv").stdout
+    again = call("run", "shop.toml", "data.csv").stdout
+    assert whole.startswith(first)
+    assert again == whole
+    assert (shop / "shop.db").exists()
+
+
+def test_a_stream_on_standard_input(shop):
+    rows = [{"date": date, "rolls": rolls or None, "bread": bread} for date, rolls, bread in ROWS]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    piped = call("run", "shop.toml", "-", input=lines).stdout
+    assert piped == call("run", "shop.toml", "data.csv", "--state", "other.db").stdout
+
+
+def test_decide_explain_export_plot(shop):
+    call("run", "shop.toml", "data.csv")
+    decided = json.loads(call("decide", "shop.toml", "--json").stdout)
+    assert [(line["item"], line["stage"]) for line in decided] == [("rolls", 3), ("bread", 4)]
+    assert call("decide", "shop.toml", "--item", "bread").stdout.startswith("bread: ")
+    words = call("explain", "shop.toml", "--item", "rolls").stdout
+    assert "After 3 batches the decision is" in words
+    told = json.loads(call("explain", "shop.toml", "--json").stdout)
+    assert told[1]["last"]["id"] == "2026-01-04"
+
+    assert "7 records" in call("export", "shop.toml", "history.csv").stdout
+    assert (shop / "history.csv").read_text().splitlines()[1].startswith("rolls,,1,2026-01-01,")
+    call("export", "shop.toml", "history.json", "--item", "bread")
+    records = json.loads((shop / "history.json").read_text())
+    assert [record["data"] for record in records] == [[5.0], [7.0], [6.0], [4.0]]
+    assert records[-1]["decision"] == decided[1]["decision"]
+    call("export", "shop.toml", "history.xls", code=1)
+
+    drawn = json.loads(call("plot", "shop.toml", "--item", "bread", "--json").stdout)
+    assert [name.rpartition(".")[2] for name in drawn] == ["png", "svg"]
+    assert (shop / "figures" / "stream-1.png").stat().st_size > 10_000
+
+
+def test_posteriors_for_arviz(shop):
+    call("run", "shop.toml", "data.csv")
+    call("export", "shop.toml", "posterior.nc")
+    posterior = xarray.open_dataset(shop / "posterior.nc", group="posterior")
+    assert posterior["rolls: theta"].shape == (4, 1000)
+    assert float(posterior["bread: theta"].mean()) == pytest.approx(24 / 4.2, rel=0.05)
+    posterior.close()
+
+
+def test_contexts_are_streams(shop):
+    spec = SPEC + '\n[context]\nkind = "weekday"\n'
+    (shop / "shop.toml").write_text(spec)
+    lines = call("run", "shop.toml", "data.csv").stdout.splitlines()
+    assert json.loads(lines[0])["context"] == "Thursday"
+    assert "bread on Friday: " in call("decide", "shop.toml", "--context", "Friday").stdout
+    (shop / "shop.toml").write_text(spec + 'pooling = "partial"\n')
+    assert "backtested, not run" in call("run", "shop.toml", "data.csv", code=1).output
+
+
+def test_items_decided_together(shop):
+    spec = SPEC.replace('kind = "box"', 'kind = "budget"\ntotal = 12')
+    (shop / "shop.toml").write_text(spec)
+    write(shop / "data.csv", [ROWS[0], ROWS[1], ROWS[3]])
+    lines = call("run", "shop.toml", "data.csv").stdout.splitlines()
+    decision = json.loads(lines[-1])["decision"]
+    assert decision.keys() == {"rolls", "bread"}
+    assert sum(decision.values()) <= 12.0
+    assert len(json.loads(call("decide", "shop.toml", "--json").stdout)) == 2
+    write(shop / "more.csv", [("2026-01-05", "", 3)])
+    assert "missing: rolls" in call("run", "shop.toml", "more.csv", code=4).output
+
+
+def test_backtest_prints_totals(shop):
+    done = json.loads(call("backtest", "shop.toml", "data.csv", "--json", "--out", "out").stdout)
+    assert list(done["total"]) == ["postgrad", "saa", "normal", "last-value", "hindsight"]
+    assert done["scored"] == 2
+    assert sorted(path.name for path in (shop / "out").iterdir()) == [
+        "cumulative-cost.png",
+        "cumulative-cost.svg",
+        "decisions.csv",
+        "summary.json",
+    ]
+    assert "hindsight" in call("backtest", "shop.toml", "data.csv").stdout
+
+
+def test_init_writes_what_runs(shop):
+    assert "Wrote problem.toml" in call("init").stdout
+    assert "cannot write" in call("init", code=2).output  # nothing is overwritten
+    assert "Bread rolls" in (shop / "problem.toml").read_text()
+
+
+CODES = {
+    "no such specification": (["run", "none.toml", "data.csv"], 3),
+    "wrong specification": (["backtest", "bad.toml", "data.csv"], 3),
+    "no such data": (["run", "shop.toml", "none.csv"], 4),
+    "wrong data": (["run", "shop.toml", "bad.csv"], 4),
+    "impossible data": (["run", "shop.toml", "impossible.csv"], 4),
+    "no file of decisions": (["decide", "shop.toml"], 5),
+    "another file": (["decide", "shop.toml", "--state", "data.csv"], 5),
+    "no such option": (["run", "shop.toml", "data.csv", "--magic"], 2),
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_exit_codes(shop, name):
+    (shop / "bad.toml").write_text("a = 1")
+    (shop / "bad.csv").write_text("date,rolls,bread\n2026-01-01,x,1\n")
+    (shop / "impossible.csv").write_text("date,rolls,bread\n2026-01-01,-1,1\n")
+    arguments, code = CODES[name]
+    done = call(*arguments, code=code)
+    assert "Traceback" not in done.output
+    assert "rror" in done.output
+
+
+def test_another_problem_does_not_get_the_file(shop):
+    call("run", "shop.toml", "data.csv")
+    (shop / "shop.toml").write_text(SPEC.replace("[4, 2]", "[4, 3]"))
+    assert "other settings" in call("run", "shop.toml", "data.csv", code=5).output
+
+
+def test_the_same_name_with_other_data_is_an_error(shop):
+    call("run", "shop.toml", "data.csv")
+    write(shop / "data.csv", [("2026-01-01", 3, 6)])
+    assert "with other data" in call("run", "shop.toml", "data.csv", code=4).output
+
+
+HOSTILE = [
+    "../../up,3,4",
+    "/etc/passwd,3,4",
+    "'; DROP TABLE batches; --,3,4",
+    "$(touch pwned),3,4",
+    "__import__('os').system('touch pwned'),3,4",
+]
+_written = None
+
+
+def _watch(event, arguments):
+    if _written is None:
+        return
+    if event == "open" and isinstance(arguments[0], str | bytes):
+        mode, flags = arguments[1], arguments[2]
+        if (mode and set("wax+") & set(mode)) or (mode is None and flags & 0b11):
+            _written.append(str(arguments[0]))
+    elif event in (
+        "os.system",
+        "subprocess.Popen",
+        "os.exec",
+        "os.posix_spawn",
+        "pickle.find_class",
+    ):
+        _written.append(event)
+    elif event == "sqlite3.connect":
+        _written.append(str(arguments[0]))
+
+
+def test_nothing_is_executed_or_written_elsewhere(shop):
+    """Ids are text: they are counted, and lead nowhere."""
+    global _written
+    call("run", "shop.toml", "data.csv")  # whatever is loaded or cached once, is now
+    (shop / "hostile.csv").write_text("\n".join(["date,rolls,bread", *HOSTILE]) + "\n")
+    sys.addaudithook(_watch)
+    _written = []
+    try:
+        lines = call("run", "shop.toml", "hostile.csv").stdout.splitlines()
+    finally:
+        seen, _written = _written, None
+    assert [json.loads(line)["id"] for line in lines] == [row.split(",")[0] for row in HOSTILE]
+    allowed = {str(shop / f"shop.db{end}") for end in ("", "-wal", "-shm", "-acknowledged")}
+    assert seen, "the hook saw nothing: it does not work"
+    assert set(seen) <= allowed
+    assert not (shop / "pwned").exists()

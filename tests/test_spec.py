@@ -1,0 +1,328 @@
+"""Specification files: everything that is wrong is said at once, and nothing is executed."""
+
+import itertools
+import sys
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import postgrad as pg
+from postgrad import errors
+from postgrad.spec import load
+from postgrad.spec.feed import arrivals, calendar
+from postgrad.spec.setup import build
+from postgrad.spec.specification import parse
+from postgrad.spec.trial import trial
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.toml"))
+
+GOOD = {
+    "data": {"value": "demand", "date": "date"},
+    "cost": {"kind": "newsvendor", "underage": 4, "overage": 1.5},
+    "model": {"kind": "poisson"},
+    "belief": {"kind": "gamma", "shape": 2, "rate": 0.2},
+    "feasible": {"kind": "box", "low": 0, "high": 50},
+    "start": 5,
+    "settings": {"preset": "paper"},
+}
+
+
+def changed(**changes):
+    """The good one, with parts replaced, changed or (None) left out."""
+    content = {**GOOD}
+    for key, value in changes.items():
+        if value is None:
+            content.pop(key)
+        elif isinstance(value, dict) and key in content and "kind" not in value:
+            content[key] = content[key] | value
+        else:
+            content[key] = value
+    return content
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_right(path):
+    setup = build(load(path), load(path).data.known or ("a", "b"))
+    assert setup.joint == (path.stem == "yaz-capacity")
+    algorithm = pg.BayesianSGD(setup.problems[0], **setup.options)
+    assert algorithm.init(setup.belief, setup.starts[0]).x.shape == setup.starts[0].shape
+
+
+def test_the_example_that_init_writes_is_right():
+    text = resources.files("postgrad.spec").joinpath("example.toml").read_text()
+    assert parse(tomllib.loads(text)).title == "Bread rolls"
+    told = "\n".join(line.removeprefix("# ") for line in text.splitlines())
+    for part in ("[context]", 'kind = "weekday"', 'pooling = "partial"'):
+        assert part in told
+
+
+LEVELS = {
+    name: [1.0, 2.0, 3.0] if name != "probability" else [0.2, 0.5]
+    for name in ("mean", "scale", "median", "spread", "concentration", "probability", "intercept")
+} | {"slope": {"from": 0.5, "to": 2, "points": 3, "spacing": "log"}}
+MODELS = {
+    "normal": {"kind": "normal"},
+    "normal of scale": {"kind": "normal", "scale": 2},
+    "log-normal": {"kind": "log-normal", "shift": 1},
+    "poisson": {"kind": "poisson"},
+    "negative-binomial": {"kind": "negative-binomial"},
+    "exponential": {"kind": "exponential"},
+    "bernoulli": {"kind": "bernoulli"},
+    "linear": {"kind": "linear", "scale": 2},
+}
+CONJUGATE = {
+    "normal": {"kind": "normal-inverse-gamma", "mean": 3, "count": 1, "shape": 2, "scale": 2},
+    "normal of scale": {"kind": "normal", "mean": 3, "deviation": 2},
+    "poisson": {"kind": "gamma", "shape": 2, "rate": 0.5, "forget": [1, 0.9]},
+    "exponential": {"kind": "inverse-gamma", "shape": 3, "scale": 4, "forget": 0.9},
+    "bernoulli": {"kind": "beta", "yes": 2, "no": 3},
+    "linear": {
+        "kind": "gaussian",
+        "mean": {"intercept": 5, "slope": 1},
+        "deviation": {"intercept": 1, "slope": 1},
+    },
+}
+COSTS = {
+    "newsvendor": {"kind": "newsvendor", "underage": 4, "overage": 1},
+    "profit": {"kind": "profit", "cost": 2, "price": 4},
+    "squared": {"kind": "squared"},
+    "revenue": {"kind": "revenue", "unit_cost": 1},
+}
+
+
+PAIRS = [*itertools.product(MODELS, ["grid"]), *((model, "conjugate") for model in CONJUGATE)]
+
+
+@pytest.mark.parametrize(("model", "kind"), PAIRS)
+def test_every_word_of_the_vocabulary_means_something(model, kind):
+    """Each model learns with each of its beliefs; each cost is met on the way."""
+    cost = list(COSTS)[PAIRS.index((model, kind)) % len(COSTS)]
+    names = {
+        "normal": ("mean", "scale"),
+        "normal of scale": ("mean",),
+        "log-normal": ("median", "spread"),
+        "poisson": ("mean",),
+        "negative-binomial": ("mean", "concentration"),
+        "exponential": ("mean",),
+        "bernoulli": ("probability",),
+        "linear": ("intercept", "slope"),
+    }[model]
+    belief = CONJUGATE.get(model)
+    if kind == "grid":
+        belief = {"kind": "grid", "levels": {name: LEVELS[name] for name in names}}
+    spec = parse(changed(model=MODELS[model], belief=belief, cost=COSTS[cost], start=2))
+    setup = build(spec, ("demand",))
+    agent = pg.Agent(setup.problems[0], setup.belief, setup.starts[0], **setup.options)
+    before = agent.belief
+    agent.observe([1.0])
+    assert np.isfinite(agent.decision)
+    assert agent.belief.effective_size > before.effective_size
+
+
+WRONG = {
+    "unknown key": (changed(cots=1), ["cots: there is no such key"]),
+    "unknown key within": (changed(cost={"overrage": 1}), ["cost.newsvendor.overrage"]),
+    "unknown word": (changed(model={"kind": "magic"}), ["model", "magic"]),
+    "several": (
+        changed(cost={"underage": -1, "overage": "x"}, start=True),
+        ["cost.newsvendor.underage", "cost.newsvendor.overage", "start"],
+    ),
+    "nan": (changed(start=float("nan")), ["start", "finite"]),
+    "infinite": (changed(cost={"underage": float("inf")}), ["underage", "finite"]),
+    "huge": (changed(start=10**400), ["start"]),
+    "boolean": (changed(belief={"shape": True}), ["belief.gamma.shape"]),
+    "text": (changed(belief={"shape": "2"}), ["belief.gamma.shape"]),
+    "missing": (changed(cost=None), ["cost"]),
+    "no data": (changed(data=None), ["data"]),
+    "both": (changed(problem={"name": "pricing-linear"}), ["leave out cost"]),
+    "other parameters": (
+        changed(model={"kind": "negative-binomial"}),
+        ["'concentration', 'mean'", "'gamma' is about ['mean']"],
+    ),
+    "value and items": (changed(data={"items": ["a"]}), ["either `value` or `items`"]),
+    "items twice": (
+        changed() | {"data": {"items": ["a", "a"]}},
+        ["twice"],
+    ),
+    "weekday without dates": (
+        changed(context={"kind": "weekday"}) | {"data": {"value": "demand"}},
+        ["data.date"],
+    ),
+    "levels": (
+        changed(
+            belief={
+                "kind": "grid",
+                "levels": {"mean": {"from": 0, "to": 1, "points": 3, "spacing": "log"}},
+            }
+        ),
+        ["belief.grid.levels.mean"],
+    ),
+    "too many points": (
+        changed(
+            model={"kind": "negative-binomial"},
+            belief={
+                "kind": "grid",
+                "levels": {
+                    name: {"from": 1, "to": 2, "points": 10_000}
+                    for name in ("mean", "concentration")
+                },
+            },
+        ),
+        ["100000000 points"],
+    ),
+    "forget": (changed(belief={"forget": 1.5}), ["belief.gamma.forget"]),
+    "seed": (changed(settings={"seed": -1}), ["settings.seed"]),
+    "reference": (
+        {"data": GOOD["data"], "problem": {"python": "os.system('x')"}},
+        ["problem"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_everything_wrong_is_named(name):
+    content, words = WRONG[name]
+    with pytest.raises(errors.SpecificationError) as caught:
+        parse(content)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_numbers_for_each_item_must_be_as_many():
+    spec = parse(changed(cost={"underage": [1, 2, 3]}))
+    with pytest.raises(errors.SpecificationError, match=r"cost\.underage: .* 2 items, got 3"):
+        build(spec, ("a", "b"))
+
+
+FILES = {
+    "no file": (None, "cannot read"),
+    "no TOML": (b"a = ", "no TOML"),
+    "pickle": (b"\x80\x04cposix\nsystem\n(S'touch x'\ntR.", "no TOML"),
+    "deep": (b"a = " + b"[" * 100_000, "nested too deeply|no TOML"),
+    "deep tables": (b"[" + b"a." * 100_000 + b"b]", "nested too deeply"),
+    "large": (b"#" * 2_000_000, "larger than"),
+    "binary": (b"\xff\xfe\x00", "no TOML"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_hostile_files_are_refused(tmp_path, name):
+    content, words = FILES[name]
+    path = tmp_path / "problem.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(errors.SpecificationError, match=words):
+        load(path)
+
+
+CODE = """
+import jax.numpy as jnp
+import postgrad as pg
+LOADED = True
+
+
+def mine():
+    instance = pg.problems.quadratic.univariate_dependent()
+    return instance.problem, instance.belief, instance.x
+
+
+def nothing():
+    return None
+"""
+
+
+def test_code_runs_only_where_it_is_allowed(tmp_path, monkeypatch):
+    (tmp_path / "theirs.py").write_text(CODE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "problem.toml"
+    path.write_text('[data]\nvalue = "demand"\n[problem]\npython = "theirs:mine"\n')
+    with pytest.raises(errors.SpecificationError, match="nothing was run"):
+        load(path)
+    assert "theirs" not in sys.modules
+    setup = build(load(path, allow_code=True), ("demand",))
+    assert setup.starts[0].shape == ()
+    for name in ("nothing", "none"):
+        path.write_text(f'[data]\nvalue = "demand"\n[problem]\npython = "theirs:{name}"\n')
+        with pytest.raises(errors.SpecificationError, match=f"theirs:{name} must be a function"):
+            build(load(path, allow_code=True), ("demand",))
+
+
+def test_ready_made_problems_have_names():
+    spec = parse({"data": {"value": "demand"}, "problem": {"name": "newsvendor-1d-dependent"}})
+    assert float(build(spec, ("demand",)).starts[0]) == 10.0
+    spec = parse({"data": {"value": "demand"}, "problem": {"name": "magic"}})
+    with pytest.raises(errors.SpecificationError, match=r"problem\.name: must be among .*queue"):
+        build(spec, ("demand",))
+    spec = parse({"data": {"items": ["a", "b"]}, "problem": {"name": "newsvendor-independent"}})
+    with pytest.raises(errors.SpecificationError, match="3 numbers, got 2 items"):
+        build(spec, ("a", "b"))
+
+
+def fed(rows, **data):
+    columns = {"value": "demand", "date": "date", **data}
+    content = changed() | {"data": {k: v for k, v in columns.items() if v is not None}}
+    context = content.pop("context", None)
+    spec = parse(content | ({} if context is None else {"context": context}))
+    return list(arrivals(rows, spec.data, spec.context))
+
+
+def test_rows_become_batches():
+    rows = [
+        {"date": "2026-01-01", "demand": "3", "shut": "0", "stock": "5"},
+        {"date": "2026-01-02", "demand": "", "shut": 0, "stock": 6},
+        {"date": "2026-01-03", "demand": "4", "shut": "1", "stock": "7"},
+    ]
+    one, two = fed(rows, skip={"shut": 1}, decision="stock")
+    assert (one.id, one.values, one.decisions) == ("2026-01-01", {"demand": 3.0}, {"demand": 5.0})
+    assert two.values == {"demand": None}
+    assert [arrival.id for arrival in fed(rows, date=None)] == ["1", "2", "3"]
+    assert [arrival.id for arrival in fed(rows, id="stock")] == ["5", "6", "7"]
+
+
+def test_a_calendar_has_days_in_order():
+    rows = [
+        {"date": date, "demand": demand, "what": what}
+        for date, demand, what in [
+            ("2026-01-02", 3, "b"),
+            ("2026-01-01", 1, "a"),
+            ("2026-01-02", 4, "a"),
+        ]
+    ]
+    table = calendar(fed(rows, item="what"))
+    assert table.dates == ("2026-01-01", "2026-01-02")
+    assert table.items == ("b", "a")
+    np.testing.assert_array_equal(table.demand, [[np.nan, 1.0], [3.0, 4.0]])
+    assert table.rows.tolist() == [1, 2]
+    with pytest.raises(errors.DataError, match="two rows for 'a'"):
+        calendar(fed([*rows, rows[1]], item="what"))
+    with pytest.raises(errors.DataError, match=r"must be among data\.names, got 'b'"):
+        fed(rows, item="what", names=["a"])
+    with pytest.raises(errors.DataError, match="no rows"):
+        calendar([])
+
+
+def test_contexts_are_read_off_the_rows():
+    weekday = parse(changed(context={"kind": "weekday"}))
+    rows = [{"date": "2026-01-01", "demand": 3}]
+    assert next(arrivals(rows, weekday.data, weekday.context)).context == "Thursday"
+    rows[0]["date"] = "yesterday"
+    with pytest.raises(errors.DataError, match="row 1: 'yesterday' is no date"):
+        next(arrivals(rows, weekday.data, weekday.context))
+    column = parse(changed(context={"kind": "column", "column": "rain", "values": ["yes", "no"]}))
+    rows[0]["rain"] = "hail"
+    with pytest.raises(errors.DataError, match=r"context\.values, got 'hail'"):
+        next(arrivals(rows, column.data, column.context))
+
+
+def test_a_trial_scores_rows():
+    spec = parse(changed(backtest={"burn_in": 2, "rivals": ["saa"]}))
+    rows = [{"date": f"2026-01-{day:02}", "demand": day % 4} for day in range(1, 9)]
+    summary = trial(spec, rows).summary()
+    assert summary["scored"] == summary["days"] == 6
+    assert summary["total"].keys() == {"postgrad", "saa", "hindsight"}
+    assert summary["first"] == "2026-01-03"
+    with pytest.raises(errors.DataError, match="burn_in"):
+        trial(spec, rows[:2])

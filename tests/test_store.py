@@ -1,0 +1,505 @@
+"""The store: what was acknowledged is there, damage is noticed, and nothing else is touched.
+
+POSTGRAD_THOROUGH=1 damages every byte instead of some; 3/8 every eighth, from the third on.
+"""
+
+import os
+import shutil
+import sqlite3
+import threading
+import warnings
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random
+
+from postgrad.errors import StoreError
+from postgrad.store import Batch, Saved, Stale, Store, database, schema, words
+from postgrad.store.digest import digest
+from postgrad.store.store import EVERY
+
+# Every byte, in how many parts, and which of them.
+THOROUGH = [int(part) for part in os.environ.get("POSTGRAD_THOROUGH", "").split("/") if part]
+FILES = ("", "-wal", "-acknowledged")
+
+
+def saved(stage, still=0):
+    state = np.random.default_rng(stage).bytes(400)
+    return Saved(stage, '[["a", "float64", [50]]]', state, "[]", b"report", b"counters", still)
+
+
+def batch(stage, **changes):
+    alarm = "alarm" if stage % 5 == 3 else None
+    whole = {
+        "id": f"id {stage}", "context": None, "time": float(stage), "rows": b"rows %d" % stage,
+        "x": None if stage % 2 else b"x", "answer": b"answer %d" % stage, "alarm": alarm,
+    }  # fmt: skip
+    return Batch(**whole | changes)
+
+
+def fill(path, count, name="main"):
+    store = Store(path, name)
+    if store.settings is None:
+        store.create("settings", saved(0))
+    head = store.load()
+    for stage in range(head.saved.stage + 1, head.saved.stage + count + 1):
+        head = store.append(head, batch(stage), saved(stage), None)
+    return store, head
+
+
+def contents(path, name="main"):
+    """Everything that a store answers."""
+    store = Store(path, name)
+    try:
+        if store.settings is None:
+            return None
+        head = store.load()
+        stages = range(1, head.saved.stage + 2)
+        return (
+            store.settings, head.saved, list(store.batches(1, head.saved.stage)),
+            [store.find(f"id {stage}") for stage in stages], store.alarms(),
+        )  # fmt: skip
+    finally:
+        store.close()
+
+
+def test_what_was_appended_is_there(tmp_path):
+    path = str(tmp_path / "a.db")
+    store, head = fill(path, 7)
+    fill(path, 3, "other")[0].close()
+    settings, last, batches, found, alarms = contents(path)
+    assert (settings, last) == ("settings", saved(7))
+    assert batches == [(stage, batch(stage)) for stage in range(1, 8)]
+    assert found == [*batches, None]
+    assert alarms == [(3, "alarm")]
+    store.verify(head)
+    assert store.checkpoint(7) is None
+
+
+@pytest.mark.parametrize(
+    "make", [lambda t: None, lambda t: str(t / "a.db")], ids=["memory", "file"]
+)
+def test_memory_and_file_are_one_thing(tmp_path, make):
+    store, head = fill(make(tmp_path), 2)
+    assert store.find("id 1") == (1, batch(1))
+    assert store.find("ID 1") is None
+    head = store.rewind(head, saved(1), None)
+    assert store.find("id 2") is None
+    assert [stage for stage, _ in store.batches(1, 1)] == [1]
+    head = store.append(head, batch(2, rows=b"new"), saved(2), ("[]", b""))
+    assert store.load() == head
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.load()
+
+
+def test_checkpoints_are_thinned(tmp_path):
+    store, head = fill(None, 40 * EVERY)
+    kept = {store.checkpoint(stage).stage for stage in range(EVERY * 32, 40 * EVERY + 1)}
+    assert max(kept) == 40 * EVERY
+    assert store.checkpoint(39 * EVERY + 5).stage == 39 * EVERY
+    (count,) = store._database.connection.execute("SELECT count(*) FROM checkpoints").fetchone()
+    assert 5 <= count <= 14  # of 40; of a million, 40
+    store.rewind(head, saved(20 * EVERY + 1), None)
+    assert store.checkpoint(1 << 40).stage <= 20 * EVERY
+
+
+def test_second_writer_is_noticed_and_nothing_is_recorded(tmp_path):
+    path = str(tmp_path / "a.db")
+    one, head = fill(path, 1)
+    two = Store(path, "main")
+    two.append(two.load(), batch(2), saved(2), None)
+    with pytest.raises(Stale):
+        one.append(head, batch(2, id="mine"), saved(2), None)
+    with pytest.raises(Stale):
+        one.rewind(head, saved(0), None)
+    assert one.load().saved == saved(2)
+    assert one.find("mine") is None
+
+
+def test_creation_happens_once(tmp_path):
+    path = str(tmp_path / "a.db")
+    one, two = Store(path, "main"), Store(path, "main")
+    assert one.create("mine", saved(0)) is None
+    assert two.create("other", saved(0)) == "mine"
+    assert two.settings == "mine"
+
+
+def damaged_copies(source, target):
+    """Copies with one byte changed, or cut short, for each file of a store."""
+    rng = np.random.default_rng(0)
+    for suffix in FILES:
+        whole = bytearray(Path(source + suffix).read_bytes())
+        flips = cuts = range(len(whole))[
+            slice(THOROUGH[0], None, THOROUGH[1]) if THOROUGH[1:] else slice(None)
+        ]
+        if not THOROUGH:  # mostly where there is something: much of a page is empty
+            cuts = sorted(rng.choice(len(whole), min(len(whole), 20)))
+            flips = [*rng.choice(np.flatnonzero(whole), 150), *rng.choice(len(whole), 20)]
+        cases = [(i, None) for i in cuts] + [(i, rng.integers(1, 256)) for i in flips]
+        for other in FILES:
+            shutil.copy(source + other, target + other)
+        for offset, bits in cases:
+            data = bytearray(whole) if bits is not None else whole[:offset]
+            if bits is not None:
+                data[offset] ^= bits
+            for extra in ("-shm", "-journal"):
+                if os.path.exists(target + extra):
+                    os.remove(target + extra)
+            for other in FILES:  # opening a database changes it
+                if other != suffix:
+                    shutil.copy(source + other, target + other)
+            Path(target + suffix).write_bytes(data)
+            yield f"{suffix or 'db'} {'cut' if bits is None else 'changed'} at {offset}"
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_damage_is_noticed_or_does_none(tmp_path, checkpointed):
+    path, copy = str(tmp_path / "a.db"), str(tmp_path / "copy.db")
+    store, _ = fill(path, 5)
+    if checkpointed:
+        store._database.connection.execute("PRAGMA wal_checkpoint")
+        fill(path, 2)
+    expected = contents_of_copy(path, copy)
+    assert len(expected[2]) == (7 if checkpointed else 5)
+    noticed = 0
+    for what in damaged_copies(path, copy):
+        try:
+            found = contents(copy)
+        except StoreError:
+            noticed += 1
+        else:
+            assert found == expected, what
+    assert noticed > 50  # the rest is empty space, or pages that a later commit replaced
+
+
+ROWS = [
+    ("store", "identity", "zeroblob(16)"),
+    ("streams", "settings", "'other'"),
+    ("streams", "name", "'another'"),
+    ("layouts", "header", "'[]'"),
+    ("heads", "state", "zeroblob(400)"),
+    ("heads", "report", "zeroblob(1)"),
+    ("heads", "counters", "x'00'"),
+    ("heads", "still", "3"),
+    ("heads", "commits", "commits + 1"),
+    ("heads", "stage", "stage - 1"),
+    ("heads", "chain", "zeroblob(16)"),
+    *(
+        ("batches", column, value)
+        for column, value in (
+            ("rows", "zeroblob(6)"), ("answer", "zeroblob(8)"), ("x", "zeroblob(1)"),
+            ("time", "time + 1"), ("context", "'weekday'"), ("alarm", "'no alarm'"),
+            ("id", "id || ' '"), ("chain", "zeroblob(16)"), ("place", "place + 50"),
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "column", "value"), ROWS)
+def test_every_column_is_bound(tmp_path, table, column, value):
+    """Changes that SQLite finds in order."""
+    path = str(tmp_path / "a.db")
+    fill(path, 7)[0].close()
+    connection = sqlite3.connect(path)
+    where = " WHERE id = 'id 4'" if table == "batches" else ""
+    connection.execute(f"UPDATE {table} SET {column} = {value}{where}")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError):
+        contents(path)
+
+
+def test_batches_of_another_stream_do_not_pass(tmp_path):
+    path = str(tmp_path / "a.db")
+    fill(path, 2)[0].close()
+    fill(path, 2, "other")[0].close()
+    connection = sqlite3.connect(path)
+    connection.execute(
+        "UPDATE batches SET (rows, chain) = (SELECT rows, chain FROM batches WHERE stream = 2 "
+        "AND id = 'id 2') WHERE stream = 1 AND id = 'id 2'"
+    )
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError):
+        contents(path)
+
+
+def test_damaged_definition_is_noticed(tmp_path):
+    """An id of digits would become a number, and '07' a duplicate of '7'."""
+    path = str(tmp_path / "a.db")
+    fill(path, 2)[0].close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("UPDATE sqlite_schema SET sql = replace(sql, 'id TEXT', 'id REAL')")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError, match="definitions of batches are damaged"):
+        Store(path, "main")
+
+
+def contents_of_copy(path, copy):
+    for suffix in FILES:
+        shutil.copy(path + suffix, copy + suffix)
+    return contents(copy)
+
+
+def test_lost_commits_are_noticed_and_can_be_let_go(tmp_path):
+    """A log that is cut short looks to SQLite like one that never was longer."""
+    path = str(tmp_path / "a.db")
+    store, _ = fill(path, 5)
+    copy = str(tmp_path / "b.db")  # of an open store, as a crash leaves it
+    for suffix in FILES:
+        shutil.copy(path + suffix, copy + suffix)
+    size = os.path.getsize(copy + "-wal")
+    store.close()
+    os.truncate(copy + "-wal", size - 5000)
+    with pytest.raises(StoreError, match=r"1 acknowledged batches are missing.*recover=True"):
+        Store(copy, "main").load()
+    recovered = Store(copy, "main", recover=True)
+    head = recovered.load()
+    assert head.saved == saved(4)
+    recovered.append(head, batch(5), saved(5), None)
+    recovered.close()
+    assert contents(copy)[1] == saved(5)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_lost_database_is_noticed(tmp_path, empty):
+    path = str(tmp_path / "a.db")
+    fill(path, 2)[0].close()
+    os.remove(path)
+    if empty:
+        Path(path).touch()
+    with pytest.raises(StoreError, match="tells of commits"):
+        Store(path, "main")
+    assert Store(path, "main", recover=True).settings is None
+
+
+def test_witness_of_another_store_is_noticed(tmp_path):
+    one, two = str(tmp_path / "a.db"), str(tmp_path / "b.db")
+    fill(one, 2)[0].close()
+    fill(two, 2)[0].close()
+    shutil.copy(one, two)
+    with pytest.raises(StoreError, match="another store"):
+        Store(two, "main")
+
+
+def test_other_files_are_refused(tmp_path):
+    text, other = tmp_path / "a.txt", tmp_path / "other.db"
+    text.write_text("orders, " * 1000)
+    with pytest.raises(StoreError, match="no SQLite database"):
+        Store(str(text), "main")
+    assert text.read_text() == "orders, " * 1000
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE mine (a)")
+    connection.close()
+    with pytest.raises(StoreError, match=r"none of postgrad's"):
+        Store(str(other), "main")
+    with pytest.raises(StoreError, match="folder exists"):
+        Store(str(tmp_path / "no" / "a.db"), "main")
+
+
+def test_newer_format_is_refused(tmp_path):
+    path = str(tmp_path / "a.db")
+    fill(path, 1)[0].close()
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    connection.close()
+    with pytest.raises(StoreError, match=r"format is 2.*newer postgrad"):
+        Store(path, "main")
+
+
+# Format 0, as it was: no contexts, no chains, no index of alarms.
+FORMAT_0 = """
+CREATE TABLE store (identity BLOB NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE streams (stream INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, settings TEXT NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE layouts (layout INTEGER PRIMARY KEY, header TEXT NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE heads (stream INTEGER PRIMARY KEY, stage INTEGER NOT NULL, commits INTEGER NOT NULL, still INTEGER NOT NULL, layout INTEGER NOT NULL, state BLOB NOT NULL, report_layout INTEGER NOT NULL, report BLOB NOT NULL, counters BLOB NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE checkpoints (stream INTEGER NOT NULL, stage INTEGER NOT NULL, commits INTEGER NOT NULL, still INTEGER NOT NULL, layout INTEGER NOT NULL, state BLOB NOT NULL, report_layout INTEGER NOT NULL, report BLOB NOT NULL, counters BLOB NOT NULL, checksum BLOB NOT NULL, UNIQUE (stream, stage));
+CREATE TABLE stills (stream INTEGER NOT NULL, stage INTEGER NOT NULL, layout INTEGER NOT NULL, arrays BLOB NOT NULL, checksum BLOB NOT NULL, UNIQUE (stream, stage));
+CREATE TABLE batches (place INTEGER PRIMARY KEY, stream INTEGER NOT NULL, id TEXT, time REAL NOT NULL, x BLOB, rows BLOB NOT NULL, answer BLOB NOT NULL, alarm TEXT, checksum BLOB NOT NULL);
+CREATE UNIQUE INDEX ids ON batches (stream, id) WHERE id IS NOT NULL;
+PRAGMA application_id = 1886352244;
+PRAGMA user_version = 0;
+"""  # noqa: E501
+
+
+def write_format_0(path, source):
+    """What format 0 would have recorded, from a store of the same contents."""
+    new, old = sqlite3.connect(source), sqlite3.connect(path, isolation_level=None)
+    old.executescript(FORMAT_0)
+    for table in ("store", "streams", "layouts", "stills"):
+        rows = new.execute(f"SELECT * FROM {table}").fetchall()
+        if rows:
+            old.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+    (identity,) = new.execute("SELECT identity FROM store").fetchone()
+    for table in ("heads", "checkpoints"):
+        columns = "stream, stage, commits, still, layout, state, report_layout, report, counters"
+        for row in new.execute(f"SELECT {columns} FROM {table}"):
+            old.execute(
+                f"INSERT INTO {table} VALUES ({', '.join('?' * 10)})",
+                (*row, digest(identity, *row)),
+            )
+    query = "SELECT place, stream, id, time, x, rows, answer, alarm FROM batches"
+    for place, stream, *row in new.execute(query):
+        checksum = digest(identity, place, *row)
+        values = (place, stream, *row, checksum)
+        old.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    old.close()
+    new.close()
+
+
+def test_format_0_is_migrated(tmp_path):
+    new, old = str(tmp_path / "new.db"), str(tmp_path / "old.db")
+    fill(new, EVERY + 3)[0].close()
+    fill(new, 2, "other")[0].close()
+    expected = contents(new), contents(new, "other")
+    write_format_0(old, new)
+    assert (contents(old), contents(old, "other")) == expected
+    connection = sqlite3.connect(old)
+    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    connection.close()
+    store, head = fill(old, 1)
+    store.verify(head)
+    assert store.checkpoint(EVERY + 3) == saved(EVERY)
+
+
+def test_migration_refuses_damage_and_changes_nothing(tmp_path):
+    new, old = str(tmp_path / "new.db"), str(tmp_path / "old.db")
+    fill(new, 3)[0].close()
+    write_format_0(old, new)
+    connection = sqlite3.connect(old)
+    connection.execute("UPDATE batches SET rows = x'00' WHERE id = 'id 2'")
+    connection.commit()
+    with pytest.raises(StoreError, match="batch 2 of stream 1 is damaged"):
+        Store(old, "main")
+    assert connection.execute("PRAGMA user_version").fetchone() == (0,)
+    assert connection.execute("SELECT count(*) FROM batches").fetchone() == (3,)
+    connection.close()
+
+
+def test_lock_that_does_not_come_free_is_explained(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "PATIENCE_S", 0.05)
+    path = str(tmp_path / "a.db")
+    store, head = fill(path, 1)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match=r"kept it locked for 0\.05 s"):
+        store.append(head, batch(2), saved(2), None)
+    other.execute("ROLLBACK")
+    other.close()
+    assert store.append(head, batch(2), saved(2), None).saved == saved(2)
+
+
+def test_full_disk_is_explained_and_nothing_is_lost(tmp_path):
+    path = str(tmp_path / "a.db")
+    store, head = fill(path, 3)
+    pages = store._database.connection.execute("PRAGMA page_count").fetchone()[0]
+    store._database.connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError, match="disk is full; nothing of this batch counts"):
+        store.append(head, batch(4, rows=bytes(100_000)), saved(4), None)
+    assert store.load() == head
+    assert store.find("id 4") is None
+    store._database.connection.execute("PRAGMA max_page_count = 1000000")
+    store.append(head, batch(4), saved(4), None)
+    store.close()
+    assert contents(path)[1] == saved(4)
+
+
+def test_a_fork_gets_a_connection_of_its_own(tmp_path):
+    path = str(tmp_path / "a.db")
+    store, head = fill(path, 2)
+    reading, writing = os.pipe()
+    with warnings.catch_warnings(action="ignore"):  # JAX's threads are not needed here
+        pid = os.fork()
+    if pid == 0:
+        try:
+            shared = store._database._connection is not None
+            store.append(head, batch(3), saved(3), None)
+            os.write(writing, b"both" if shared else b"done")
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(reading, 4) == b"done"
+    os.close(reading)
+    os.close(writing)
+    with pytest.raises(Stale):
+        store.append(head, batch(3), saved(3), None)
+    head = store.append(store.load(), batch(4), saved(4), None)
+    store.verify(head)
+
+
+def test_threads_share_a_store():
+    store, _ = fill(None, 50)
+    wrong = []
+
+    def read():
+        stages = range(1, 51)
+        wrong.extend(n for n in stages if store.find(f"id {n}") != (n, batch(n)))
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_long_histories_are_read_piece_by_piece(tmp_path):
+    store, head = fill(None, 600)
+    assert [stage for stage, _ in store.batches(255, 600)] == list(range(255, 601))
+    iterator = store.batches(1, 600)
+    next(iterator)
+    store.append(head, batch(601), saved(601), None)  # a half-read history holds no lock
+    assert len(list(iterator)) == 599
+
+
+def test_missing_batch_in_the_middle_is_noticed(tmp_path):
+    store, head = fill(None, 5)
+    store._database.connection.execute("DELETE FROM batches WHERE id = 'id 3'")
+    with pytest.raises(StoreError, match="batch 3 is damaged or missing"):
+        list(store.batches(1, 5))
+    with pytest.raises(StoreError, match="batch 3"):
+        store.verify(head)
+    with pytest.raises(StoreError, match="batch 4"):
+        store.find("id 4")
+
+
+ARRAYS = {
+    "float64": jnp.asarray([1.5, -0.0, jnp.nan, -jnp.inf, 5e-324]),
+    "scalar": jnp.asarray(2.5),
+    "float32": jnp.asarray([[1.5, jnp.nan]], jnp.float32),
+    "bfloat16": jnp.asarray([1.5, -2.0], jnp.bfloat16),
+    "int32": jnp.asarray([-1, 2**31 - 1], jnp.int32),
+    "int64": jnp.asarray([-(2**63), 2**63 - 1]),
+    "uint64": jnp.asarray([2**64 - 1], jnp.uint64),
+    "bool": jnp.asarray([True, False]),
+    "empty": jnp.zeros((0, 3)),
+    "key": random.key(7),
+}
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_words_bring_back_every_bit(traced):
+    pack = jax.jit(words.packed) if traced else words.packed
+    header, data = words.header_of(ARRAYS), np.asarray(pack(ARRAYS)).tobytes()
+    if traced:  # a compiled function sorts the names of a dictionary
+        header = words.header_of(dict(sorted(ARRAYS.items())))
+    back = words.unpacked(header, data)
+    for name, array in ARRAYS.items():
+        leaf = words.as_leaf(back[name], array)
+        assert (leaf.dtype, leaf.shape) == (array.dtype, array.shape)
+        if name == "key":
+            leaf, array = random.key_data(leaf), random.key_data(array)
+        assert np.asarray(leaf).tobytes() == np.asarray(array).tobytes()
+
+
+def test_words_that_cannot_be_stored_are_refused():
+    with pytest.raises(TypeError, match="complex"):
+        words.packed({"a": jnp.asarray(1j)})
+    with pytest.raises(StoreError, match="expected 1 words, got 2"):
+        words.unpacked('[["a", "float64", []]]', bytes(16))
