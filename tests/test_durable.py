@@ -338,6 +338,44 @@ def test_two_writers_are_both_exact(tmp_path):
     assert (two.stage, [record.stage for record in two.history()]) == (3, [1, 2, 3])
 
 
+DELIVER = """
+import sys
+from test_durable import feed, make
+
+with make(sys.argv[1]) as agent:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    feed(agent, range(int(sys.argv[2]), int(sys.argv[3])))
+"""
+
+
+def test_two_processes_are_both_exact(tmp_path):
+    """Each delivers some batches alone and some that the other delivers as well, at once."""
+    path = str(tmp_path / "orders.db")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", DELIVER, path, str(first), str(first + 30)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+        )
+        for first in (0, 15)
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=300)
+        assert process.returncode == 0
+    with make(path) as agent:
+        order = [int(record.id) for record in agent.history()]
+        assert sorted(order) == list(range(45))
+        straight = make()
+        feed(straight, order)
+        assert everything(agent) == everything(straight)
+
+
 def test_refusals_are_about_the_latest_state(tmp_path):
     problem = pg.Problem(
         lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(theta, theta + 2)
@@ -425,6 +463,16 @@ def test_closed_agents_say_so(tmp_path):
         agent.observe([1.0])
     assert agent.stage == 1
     assert sorted(os.listdir(tmp_path)) == ["a.db", "a.db-acknowledged"]
+
+
+def test_a_link_is_the_file_that_it_leads_to(tmp_path):
+    real, link = tmp_path / "real.db", tmp_path / "link.db"
+    link.symlink_to(real)
+    with make(link) as agent:
+        agent.observe([1.0], id="a")
+    assert sorted(os.listdir(tmp_path)) == ["link.db", "real.db", "real.db-acknowledged"]
+    with make(real) as agent:
+        assert agent.stage == 1
 
 
 def test_nothing_else_is_written(tmp_path):

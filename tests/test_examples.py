@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,19 @@ def data(name):
     if not path.exists():
         pytest.skip(f"{name}.csv is not shipped, and shared/data is not here")
     return path
+
+
+def test_forgetting_is_not_everything(tmp_path):
+    """With all of the past the negative binomial still costs less than the empirical quantile."""
+    text = (ROOT / "examples" / "onlineretail-orders.toml").read_text()
+    spec = tmp_path / "orders.toml"
+    spec.write_text(re.sub(r"(?m)^forget = .*$", "forget = 1", text))
+    done = subprocess.run(
+        [PROGRAM, "backtest", spec, data("onlineretail"), "--json"],
+        capture_output=True, text=True, check=False, timeout=900, env=PLAIN,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["total"]["postgrad"] < 23_866
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

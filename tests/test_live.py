@@ -3,10 +3,12 @@
 import json
 import sys
 
+import numpyro.distributions as dist
 import pytest
 import xarray
 from typer.testing import CliRunner
 
+import postgrad as pg
 from postgrad.cli import app
 
 SPEC = """
@@ -116,6 +118,12 @@ def test_posteriors_for_arviz(shop):
     assert posterior["rolls: theta"].shape == (4, 1000)
     assert float(posterior["bread: theta"].mean()) == pytest.approx(24 / 4.2, rel=0.05)
     posterior.close()
+    for name, text in (("shop.toml", SPEC), ("data.csv", (shop / "data.csv").read_text())):
+        (shop / name).write_text(text.replace("bread", "bread/b"))
+    call("run", "shop.toml", "data.csv", "--state", "slash.db")
+    call("export", "shop.toml", "slash.nc", "--state", "slash.db")
+    with xarray.open_dataset(shop / "slash.nc", group="posterior") as posterior:
+        assert set(posterior) == {"rolls: theta", "bread%2Fb: theta"}
 
 
 def test_contexts_are_streams(shop):
@@ -137,8 +145,58 @@ def test_items_decided_together(shop):
     assert decision.keys() == {"rolls", "bread"}
     assert sum(decision.values()) <= 12.0
     assert len(json.loads(call("decide", "shop.toml", "--json").stdout)) == 2
+    (bread,) = json.loads(call("decide", "shop.toml", "--json", "--item", "bread").stdout)
+    assert bread["decision"] == decision["bread"]
+    assert "'cake'" in call("decide", "shop.toml", "--item", "cake", code=2).output
     write(shop / "more.csv", [("2026-01-05", "", 3)])
     assert "missing: rolls" in call("run", "shop.toml", "more.csv", code=4).output
+    named = spec.replace('items = ["rolls", "bread"]', 'item = "i"\nvalue = "v"')
+    for names in ("", 'names = ["rolls", "bread"]\n'):
+        (shop / "named.toml").write_text(named.replace("[cost]", f"{names}[cost]"))
+        done = call("run", "named.toml", "data.csv", code=1)
+        assert "data.items" in done.output
+        assert not (shop / "named.db").exists()
+
+
+@pytest.mark.parametrize("kind", ["box", "budget"])
+def test_decisions_in_force_are_those_of_the_data(shop, kind):
+    spec = SPEC.replace("[cost]", 'decision = ["stock r", "stock b"]\n[cost]')
+    spec = spec.replace(
+        'kind = "box"', 'kind = "budget"\ntotal = 90' if kind == "budget" else "kind = 'box'"
+    )
+    (shop / "shop.toml").write_text(spec)
+    (shop / "data.csv").write_text("date,rolls,bread,stock r,stock b\n2026-01-01,3,9,7,8\n")
+    call("run", "shop.toml", "data.csv")
+    call("export", "shop.toml", "out.json")
+    records = json.loads((shop / "out.json").read_text())
+    assert [(one["item"], one["in_force"], one["data"]) for one in records] == [
+        ("rolls", 7.0, [3.0]),
+        ("bread", 8.0, [9.0]),
+    ]
+
+
+def test_an_item_may_be_called_as_all_of_them(shop):
+    (shop / "shop.toml").write_text(SPEC.replace('"bread"', '"*"'))
+    (shop / "data.csv").write_text("date,rolls,*\n2026-01-01,3,9\n")
+    line = json.loads(call("run", "shop.toml", "data.csv").stdout)
+    assert line["decision"].keys() == {"rolls", "*"}
+    (rolls,) = json.loads(call("decide", "shop.toml", "--json", "--item", "rolls").stdout)
+    assert rolls["decision"] == line["decision"]["rolls"]
+
+
+def test_an_item_that_is_no_longer_there(shop):
+    call("run", "shop.toml", "data.csv")
+    fewer = SPEC.replace('["rolls", "bread"]', '["rolls"]').replace("[4, 2]", "4")
+    (shop / "shop.toml").write_text(fewer)
+    assert "is about 'bread'" in call("decide", "shop.toml", code=5).output
+    assert "rolls: " in call("decide", "shop.toml", "--item", "rolls").stdout
+
+
+def test_streams_of_other_agents_are_no_items(shop):
+    problem = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Normal(theta, 1.0))
+    with pg.Agent(problem, pg.Normal(0.0, 1.0), 0.0, path="shop.db", name="7"):
+        pass
+    assert "not made from a specification" in call("decide", "shop.toml", code=5).output
 
 
 def test_backtest_prints_totals(shop):
@@ -152,6 +210,24 @@ def test_backtest_prints_totals(shop):
         "summary.json",
     ]
     assert "hindsight" in call("backtest", "shop.toml", "data.csv").stdout
+    squared = 'kind = "squared"\n[model]'  # has no rules, and no hindsight
+    (shop / "shop.toml").write_text(
+        f"{SPEC.split('[cost]')[0]}[cost]\n{squared}{SPEC.split('[model]')[1]}"
+    )
+    call("backtest", "shop.toml", "data.csv", "--out", "other")
+    assert (shop / "other" / "cumulative-cost.png").stat().st_size > 10_000
+
+
+def test_dollars_are_no_formulas(shop):
+    dollars = r"$\frac{$"
+    spec = SPEC.replace('"Bread"', f"'{dollars}'").replace('"bread"', f"'{dollars}'")
+    (shop / "shop.toml").write_text(spec)
+    rows = "".join(f"{dollars}{day},3,4\n" for day in range(4))
+    (shop / "data.csv").write_text(f"date,rolls,{dollars}\n{rows}")
+    done = call("backtest", "shop.toml", "data.csv", "--out", "out")
+    assert not done.stderr  # nor is progress shown where there is no terminal
+    call("run", "shop.toml", "data.csv")
+    call("plot", "shop.toml", "--item", dollars)
 
 
 def test_init_writes_what_runs(shop):
@@ -163,6 +239,8 @@ def test_init_writes_what_runs(shop):
 CODES = {
     "no such specification": (["run", "none.toml", "data.csv"], 3),
     "wrong specification": (["backtest", "bad.toml", "data.csv"], 3),
+    "no set": (["backtest", "low.toml", "data.csv"], 3),
+    "no prior of it": (["run", "exponential.toml", "data.csv"], 3),
     "no such data": (["run", "shop.toml", "none.csv"], 4),
     "wrong data": (["run", "shop.toml", "bad.csv"], 4),
     "impossible data": (["run", "shop.toml", "impossible.csv"], 4),
@@ -175,12 +253,16 @@ CODES = {
 @pytest.mark.parametrize("name", CODES)
 def test_exit_codes(shop, name):
     (shop / "bad.toml").write_text("a = 1")
+    (shop / "low.toml").write_text(SPEC.replace("low = 0", "low = 90"))
+    (shop / "exponential.toml").write_text(SPEC.replace("poisson", "exponential"))
     (shop / "bad.csv").write_text("date,rolls,bread\n2026-01-01,x,1\n")
     (shop / "impossible.csv").write_text("date,rolls,bread\n2026-01-01,-1,1\n")
     arguments, code = CODES[name]
     done = call(*arguments, code=code)
     assert "Traceback" not in done.output
     assert "rror" in done.output
+    if name == "impossible data":
+        assert "2026-01-01, 'rolls': " in done.output
 
 
 def test_another_problem_does_not_get_the_file(shop):

@@ -175,6 +175,25 @@ WRONG = {
     ),
     "forget": (changed(belief={"forget": 1.5}), ["belief.gamma.forget"]),
     "seed": (changed(settings={"seed": -1}), ["settings.seed"]),
+    "no samples": (changed(settings={"samples": []}), ["settings.samples"]),
+    "no kind": (changed() | {"model": {}}, ["model: `kind` is missing"]),
+    "wrong entry": (
+        changed(cost={"underage": [1, "a"]}),
+        ["newsvendor.underage[1]: Input should be a valid number, got 'a'"],
+    ),
+    "neither": (
+        changed(start="a"),
+        ["start: Input should be a valid number, got 'a'; or: Input should be a valid list"],
+    ),
+    "names twice": (
+        changed() | {"data": {"value": "v", "item": "i", "names": ["a", "a"]}},
+        ["`names`", "twice"],
+    ),
+    "rival": (changed(backtest={"rivals": ["saa", "fortune"]}), ["backtest", "'fortune'"]),
+    "profit": (
+        changed(cost={"kind": "profit", "cost": 2, "price": [3, 2]}),
+        ["cost.profit", "`cost` than `price`"],
+    ),
     "reference": (
         {"data": GOOD["data"], "problem": {"python": "os.system('x')"}},
         ["problem"],
@@ -189,6 +208,13 @@ def test_everything_wrong_is_named(name):
         parse(content)
     for word in words:
         assert word in str(caught.value)
+    assert "function" not in str(caught.value)  # nothing of how it is checked
+    assert "[_" not in str(caught.value)
+
+
+def test_the_start_must_be_feasible():
+    with pytest.raises(errors.SpecificationError, match=r"start: x = 1000\.0 violates"):
+        build(parse(changed(start=1000)), ("demand",))
 
 
 def test_numbers_for_each_item_must_be_as_many():
@@ -278,6 +304,8 @@ def test_rows_become_batches():
     one, two = fed(rows, skip={"shut": 1}, decision="stock")
     assert (one.id, one.values, one.decisions) == ("2026-01-01", {"demand": 3.0}, {"demand": 5.0})
     assert two.values == {"demand": None}
+    odd = [{**row, "shut": value} for row, value in zip(rows, (10**400, [], None), strict=True)]
+    assert len(fed(odd, skip={"shut": 1})) == len(fed(odd, skip={"shut": "None"})) == 3
     assert [arrival.id for arrival in fed(rows, date=None)] == ["1", "2", "3"]
     assert [arrival.id for arrival in fed(rows, id="stock")] == ["5", "6", "7"]
 
@@ -302,6 +330,12 @@ def test_a_calendar_has_days_in_order():
         fed(rows, item="what", names=["a"])
     with pytest.raises(errors.DataError, match="no rows"):
         calendar([])
+
+
+def test_days_are_in_the_order_of_time_not_of_letters():
+    dates = ["2026-01-02T00:30+05:00", "2026-01-01T23:00+00:00"]
+    rows = [{"date": date, "demand": "3"} for date in dates[::-1]]
+    assert calendar(fed(rows)).dates == tuple(dates)
 
 
 def test_contexts_are_read_off_the_rows():

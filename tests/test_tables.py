@@ -87,12 +87,22 @@ def test_broken_files_are_refused(tmp_path, name):
         [tables.number(row, "a", "row 1") for row in tables.rows(path)]
 
 
+def test_only_rows_are_bounded_not_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_LONGEST", 40)
+    for name, line in (("a.csv", "12345,6\n"), ("a.jsonl", '{"a": 12345}\n')):
+        path = tmp_path / name
+        path.write_text(("a,b\n" if name == "a.csv" else "") + 30 * line)
+        assert len(list(tables.rows(path))) == 30
+
+
 def test_what_does_not_exist_is_said(tmp_path):
     with pytest.raises(errors.DataError, match=r"cannot read .*No such file"):
         list(tables.rows(tmp_path / "none.csv"))
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999", "x", True, "9" * 500, "0x10"])
+@pytest.mark.parametrize(
+    "value", ["nan", "inf", "-inf", "1e999", "x", True, "9" * 500, "0x10", "1_0"]
+)
 def test_only_finite_numbers_are_numbers(value):
     with pytest.raises(errors.DataError, match="row 7: 'a' must be a finite number"):
         tables.number({"a": value}, "a", "row 7")

@@ -1,18 +1,20 @@
 """Backtests: nothing is known before its time, and a walk is the live run."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import polars
 import pytest
+from scipy import stats
 from scipy.optimize import linprog
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.contexts import Pool, stack
+from postgrad.contexts import Pool, stack, step
 from postgrad.problems.newsvendor import Mismatch
-from postgrad.rules import saa
+from postgrad.rules import Shop, normal, saa
 
 
 def demand(x, theta):
@@ -119,11 +121,12 @@ def test_items_with_one_budget_are_decided_together():
     )
 
 
-def test_orders_with_a_budget_solve_the_linear_programme():
+@pytest.mark.parametrize("bounds", [(0.0, 50.0), (2.0, 9.0)])
+def test_orders_with_a_budget_solve_the_linear_programme(bounds):
     rng = np.random.default_rng(1)
     past = rng.integers(0, 30, (25, 3)).astype(float)
     b, h, price = np.asarray([4.0, 2.0, 5.0]), np.asarray([1.0, 2.0, 3.0]), np.asarray([1, 2, 0.5])
-    both = problem(b, h, pg.Items(demand), pg.Budget(0.0, 50.0, price, 30.0))
+    both = problem(b, h, pg.Items(demand), pg.Budget(*bounds, price, 30.0))
     orders = saa(list(past.T), both.cost, both.feasible)
     assert price @ orders <= 30.0 + 1e-9
     # Variables: the orders, then shortage and surplus of each day and item.
@@ -136,9 +139,37 @@ def test_orders_with_a_budget_solve_the_linear_programme():
         b_ub=[30.0],
         A_eq=balance,
         b_eq=past.ravel(),
+        bounds=[bounds] * d + [(0.0, None)] * (2 * n),
     ).fun
     cost = np.where(past > orders, b * (past - orders), h * (orders - past)).sum()
     assert cost == pytest.approx(exact, rel=1e-9)
+
+
+def test_normal_orders_are_quantiles_and_share_a_budget():
+    b, h, price = np.asarray([4.0, 1.0]), np.asarray([1.0, 3.0]), np.asarray([1.0, 2.0])
+    cost = Mismatch(b, h)
+    mean, spread = DEMAND.mean(axis=0), DEMAND.std(axis=0)
+    orders = normal(list(DEMAND.T), cost, pg.Box(0.0, 50.0))
+    np.testing.assert_allclose(orders, stats.norm.ppf(b / (b + h), mean, spread))
+    orders = normal(list(DEMAND.T), cost, pg.Budget(0.0, 50.0, price, 30.0))
+    assert price @ orders == pytest.approx(30.0)
+    saved = (b - (b + h) * stats.norm.cdf(orders, mean, spread)) / price
+    assert saved[0] == pytest.approx(saved[1], rel=1e-6)  # a unit of budget, wherever it is spent
+
+
+def test_a_window_is_of_the_last_demands_known():
+    shop = Shop(
+        demand=DEMAND,
+        known=np.isfinite(DEMAND),
+        context=np.zeros(DAYS, int),
+        start=np.full(2, 5.0),
+        costs=[item.cost for item in ITEMS],
+        feasible=[item.feasible for item in ITEMS],
+        delay=1,
+    )
+    low, high = np.sort(DEMAND[6:9], axis=0)[[0, 2]]  # of day 10: its yesterday is not yet known
+    np.testing.assert_allclose(shop.follow("saa-3", 10)[10], [high[0], low[1]])
+    np.testing.assert_allclose(shop.follow("last-value-2", 10)[10], DEMAND[8])
 
 
 def test_data_that_answer_to_decisions_need_those_in_force():
@@ -151,6 +182,35 @@ def test_data_that_answer_to_decisions_need_those_in_force():
     for row in DEMAND[:-1, 0]:
         agent.observe([row], x=8.0)
     assert result.decisions["postgrad"][-1, 0] == pytest.approx(float(agent.decision), rel=1e-10)
+    stock[3] = np.nan  # a decision that is not known is not zero
+    with pytest.raises(errors.BatchError, match="of day 3, item 0, arose, got nan"):
+        pg.backtest(stocked, PRIOR, 5.0, DEMAND[:, 0], in_force=stock, **PAPER)
+    table = DEMAND[:, :1].copy()
+    table[3] = np.nan  # nor is it needed where there is no demand
+    skipped = pg.backtest(stocked, PRIOR, 5.0, table, in_force=stock, **PAPER)
+    assert np.isfinite(skipped.decisions["postgrad"]).all()
+
+
+def test_delays_contexts_gaps_and_decisions_in_force_together():
+    """Against agents that are told what has become known, day by day; also how unsure they are."""
+    days, delay = 10, 2
+    stocked, context = problem(4.0, 1.0, shown), list("abbacabbca")
+    rng = np.random.default_rng(2)
+    table, stock = rng.normal(12.0, 3.0, (days, 1)), rng.uniform(2.0, 20.0, (days, 1))
+    table[[0, 4]] = np.nan
+    result = pg.backtest(
+        stocked, PRIOR, 5.0, table, context=context, in_force=stock, delay=delay, rivals=[]
+    )
+    agents = {name: pg.Agent(stocked, PRIOR, 5.0) for name in "abc"}
+    for day in range(days):
+        now = agents[context[day]]
+        spread = np.nan if now.info is None else now.info.outlook.epistemic
+        assert result.decisions["postgrad"][day, 0] == pytest.approx(now.decision, rel=1e-6)
+        assert result.spread[day, 0] == pytest.approx(float(spread), rel=1e-6, nan_ok=True)
+        known = day - delay
+        if known >= 0 and np.isfinite(table[known, 0]):
+            agents[context[known]].observe(table[known], x=stock[known, 0])
+    assert np.isfinite(result.spread).any()
 
 
 def test_other_costs_have_no_rules():
@@ -182,6 +242,14 @@ BAD = {
     "burn-in": (lambda: walk(burn_in=DAYS), errors.SettingError, "burn_in"),
     "delay": (lambda: walk(delay=-1), errors.SettingError, "delay"),
     "rival": (lambda: walk(rivals=["fortune"]), errors.SettingError, "fortune"),
+    "rival first": (lambda: walk("no", rivals=["fortune"]), errors.SettingError, "fortune"),
+    "in force": (lambda: walk(in_force="x"), errors.SettingError, "table of numbers"),
+    "in force of another shape": (lambda: walk(in_force=[1.0]), errors.SettingError, "shape"),
+    "in force, infinite": (
+        lambda: walk(in_force=np.full_like(DEMAND, np.inf)),
+        errors.BatchError,
+        "got inf",
+    ),
     "window": (lambda: walk(rivals=["saa-0"]), errors.SettingError, "saa-0"),
     "context": (lambda: walk(context=["a"]), errors.SettingError, "context"),
     "names": (lambda: walk(items=["a"]), errors.SettingError, "one name"),
@@ -211,13 +279,13 @@ def test_impossible_demand_is_named():
 POINTS = jnp.linspace(1.0, 20.0, 39)
 
 
-def pooled(strength):
+def pooled(strength, rows=DEMAND[:, 0]):
     context = ["a" if day % 4 else "b" for day in range(DAYS)]  # few days of b
     grid = pg.Grid(POINTS, forget=1.0)
     pool = None if strength is None else pg.Pool(strength)
     options = {"iterations": 2, "samples": (64, 4)}
     return pg.backtest(
-        ITEMS[0], grid, 5.0, DEMAND[:, 0], context=context, pool=pool, burn_in=1, **options
+        ITEMS[0], grid, 5.0, rows, context=context, pool=pool, burn_in=1, **options
     ).decisions["postgrad"][:, 0]
 
 
@@ -229,7 +297,31 @@ def test_a_pool_of_great_strength_lends_nothing():
 def test_a_pool_lends_to_those_who_know_nothing():
     alone, lent = pooled(None), pooled(0.1)
     assert alone[1] == 5.0  # the first day of a: nothing was seen there
-    assert lent[1] != 5.0
+    higher = pooled(0.1, DEMAND[:, 0] + 6.0)
+    assert lent[1] + 1.0 < higher[1]  # b has seen the first day, and a has heard of it
+
+
+def test_others_hear_of_a_batch_and_do_not_count_it():
+    algorithm, pool = pg.BayesianSGD(problem(4.0, 1.0, shown), **PAPER), Pool(0.5)
+    first = algorithm.init(pg.Grid(POINTS, forget=0.9), 5.0)
+    knows = first.belief.update(shown, jnp.asarray(5.0), jnp.asarray([8.0]), None)
+
+    def both(*beliefs):
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *beliefs)
+
+    states = eqx.tree_at(
+        lambda s: (s.belief, s.x, s.decision),
+        stack(first, 2),
+        (both(knows, first.belief), *(jnp.asarray([5.0, 9.0]),) * 2),
+    )
+    batch = jnp.asarray([17.0])
+    new, _ = step(algorithm, states, jnp.asarray(1), batch, pool=pool)
+    taught = first.belief.update(shown, jnp.asarray(9.0), batch, None)  # 9 was in force there
+    heard = both(knows, taught)
+    np.testing.assert_allclose(new.belief.weights.values, heard.weights.values, atol=1e-9)
+    lent = eqx.tree_at(lambda s: s.belief, first, pool.lend(heard).to(knows))
+    expected, _ = algorithm.step(lent, batch, weight=jnp.zeros(1))
+    assert float(new.decision[0]) == pytest.approx(float(expected.decision), rel=1e-9)
 
 
 def test_the_population_is_that_of_em():

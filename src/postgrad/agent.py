@@ -89,7 +89,8 @@ class Agent:
         """
         self._lock = threading.RLock()
         self._alarms: list[Alarm] | None = None
-        place = None if path is None else os.path.abspath(os.fspath(path))
+        # SQLite follows links; the witness must lie beside the same file.
+        place = None if path is None else os.path.realpath(os.fspath(path))
         self._store = Store(place, _name(name, SettingError, "name"), recover=recover)
         try:
             if budget_ms is not None:

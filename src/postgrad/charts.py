@@ -21,17 +21,22 @@ _FANS, _DRAWS = 24, 512
 _BANDS = ((0.05, 0.95), (0.25, 0.75))
 # Of several parameters, the one to look at.
 _TELLING = ("mean", "median", "intercept")
+# A dollar in the user's own words is a dollar, not the beginning of a formula.
+_OWN_WORDS: Any = {"parse_math": False}
 _BLUE, _GREY, _RED = "#0b5fa5", "#9a9a9a", "#c8553d"
 
 
 def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path]:
-    """Cost so far above hindsight's, day by day: below zero is better than hindsight."""
+    """Cost so far above hindsight's, day by day: below zero is better than hindsight.
+
+    Where the cost has no hindsight, the cost itself.
+    """
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):
         figure, axes = canvas(7.6, 4.4)
         curves = result.cumulative()
-        best = curves["hindsight"]
+        best = curves.get("hindsight", np.zeros(result.scored))
         days = np.arange(1, result.scored + 1)
         order = sorted(curves, key=lambda name: -curves[name][-1])
         for name in order:
@@ -52,12 +57,17 @@ def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path
         low, high = min(float(c.min()) for c in near), max(float(c.max()) for c in near)
         margin = 0.15 * (high - low) or 1.0
         axes.set_ylim(low - margin, high + 2 * margin)
-        axes.set(title=title, ylabel="cost so far, above hindsight")
-        axes.legend(loc="upper left", title="total cost", alignment="left")
+        above = ", above hindsight" if "hindsight" in curves else ""
+        axes.set_title(title, **_OWN_WORDS)
+        axes.set_ylabel(f"cost so far{above}")
+        legend = axes.legend(loc="upper left", title="total cost", alignment="left")
+        legend.set_frame_on(True)
+        legend.get_frame().set(facecolor="white", edgecolor="none", alpha=0.85)
         items = len(result.items)
         axes.set_xlabel(
             f"scored day, {result.dates[result.burn_in]} to {result.dates[-1]}; "
-            f"{items} item{'s' if items > 1 else ''}; curves may leave the frame"
+            f"{items} item{'s' if items > 1 else ''}; curves may leave the frame",
+            **_OWN_WORDS,
         )
         return save(figure, stem)
 
@@ -75,7 +85,8 @@ def draw_stream(agent: Agent, stem: Path, *, title: str = "") -> list[Path]:
         figure = Figure(figsize=(8.2, 9.6), layout="constrained")
         decisions, fan, surprise, cost = figure.subplots(4, 1, sharex=True)
         _draw_decisions(decisions, stages, records)
-        decisions.set(title=title, ylabel="decision and data")
+        decisions.set_title(title, **_OWN_WORDS)
+        decisions.set_ylabel("decision and data")
         _draw_fan(fan, agent, stages)
         _draw_surprise(surprise, stages, records)
         _draw_cost(cost, agent, stages, records)

@@ -137,10 +137,15 @@ def step(
     counts = jnp.ones(batch.shape[0]) if weight is None else weight
     in_force = at(states, context).decision if x is None else x
 
-    loan = pool.lend(states.belief)
+    # The batch is foreseen with what was known before it; the others hear of it at once.
+    likelihood, own = algorithm.problem.likelihood, at(states, context).belief
+    taught = own.update(likelihood, in_force, batch, counts)
+    heard = jax.tree.map(lambda all_, one: all_.at[context].set(one), states.belief, taught)
+    before, after = pool.lend(states.belief), pool.lend(heard)
 
     def one(number: Array, state: State) -> tuple[State, Info]:
         here = number == context
+        loan = Loan(jnp.where(here, before.gained, after.gained))
         lent = eqx.tree_at(lambda s: s.belief, state, loan.to(state.belief))
         new, info = algorithm.step(lent, batch, weight=jnp.where(here, counts, 0.0), x=in_force)
         learned = loan.back(new.belief, state.belief)

@@ -98,7 +98,8 @@ def _write_arviz(live: Live, streams: Iterable[tuple[str, str | None]], out: Pat
         named, _ = jax.tree.flatten_with_path(thetas)
         place = stream if context is None else f"{stream}, {context}"
         for path, leaf in named:
-            draws[f"{place}: theta{jax.tree_util.keystr(path)}"] = np.asarray(leaf)
+            name = f"{place}: theta{jax.tree_util.keystr(path)}"
+            draws[name.replace("/", "%2F")] = np.asarray(leaf)  # there, slashes make groups
         count += 1
     arviz.from_dict(posterior=draws).to_netcdf(str(out))
     return count

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from postgrad.agent import Agent
-from postgrad.errors import DataError, SettingError, StoreError
+from postgrad.errors import DataError, PostgradError, SettingError, StoreError
 from postgrad.record import Record
 from postgrad.spec import Setup, Specification
 from postgrad.spec.feed import Arrival
@@ -39,7 +39,7 @@ class Live:
             StoreError: If the file is damaged, or belongs to another problem.
             SettingError: If the specification can only be backtested.
         """
-        context = specification.context
+        feasible, context = specification.feasible, specification.context
         if context is not None and context.pooling == "partial":
             raise SettingError(
                 "contexts that lend each other strength can be backtested, not run: say "
@@ -50,6 +50,12 @@ class Live:
         self._agents: dict[tuple[str, str | None], Agent] = {}
         known = specification.data.known
         self._setup = None if known is None else build(specification, known)
+        joint = self.together or (feasible is not None and feasible.joint)
+        if joint and specification.data.item is not None:
+            raise SettingError(
+                "items that are decided together come in one row: give each a column, data.items; "
+                "rows that name their item can be backtested, not run"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +68,11 @@ class Live:
         self._open.close()
 
     def agent(self, item: str, context: str | None = None) -> Agent:
-        """The agent of an item in a context; of `TOGETHER`, where items are decided together."""
+        """The agent of an item in a context; of `TOGETHER`, where items are decided together.
+
+        Raises:
+            StoreError: If the file is damaged, or belongs to another problem.
+        """
         key = item, context
         if key not in self._agents:
             setup, place = self._of(item)
@@ -85,6 +95,8 @@ class Live:
             return build(self.specification, (item,)), 0
         if self._setup.joint:
             return self._setup, 0
+        if item not in self._setup.items:
+            raise StoreError(f"{self.path} is about {item!r}, which the specification is not")
         return self._setup, self._setup.items.index(item)
 
     @property
@@ -134,7 +146,13 @@ class Live:
         agent = self.agent(item, arrival.context)
         with warnings.catch_warnings():  # alarms are told in the line
             warnings.simplefilter("ignore")
-            agent.observe(values, id=arrival.id, x=decisions)
+            try:
+                agent.observe(values, id=arrival.id, x=decisions)
+            except StoreError:
+                raise
+            except PostgradError as error:
+                name = "" if item == TOGETHER else f", {item!r}"
+                raise type(error)(f"{arrival.id}{name}: {error}") from error
         record = agent.record(arrival.id)
         assert record is not None  # it was just observed
         return record
@@ -155,7 +173,7 @@ class Live:
         self, stream: str, decision: np.ndarray, interval: tuple[np.ndarray, np.ndarray] | None
     ) -> Iterator[tuple[str, float, list[float] | None]]:
         """A stream's decision and interval as one number and one pair for each item."""
-        items = self._setup.items if stream == TOGETHER and self._setup else (stream,)
+        items = self._setup.items if self.together and self._setup else (stream,)
         numbers = np.atleast_1d(decision)
         for i, item in enumerate(items):
             ends = None
@@ -171,7 +189,7 @@ class Live:
         for name in names(str(self.path)):
             try:
                 item, context = json.loads(name)
-            except ValueError as error:
+            except (ValueError, TypeError) as error:
                 raise StoreError(f"{self.path} was not made from a specification") from error
             found.append((item, context))
         return found

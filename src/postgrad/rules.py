@@ -46,10 +46,12 @@ def saa(past: Past, cost: Cost, feasible: FeasibleSet) -> np.ndarray:
     if not isinstance(feasible, Budget):
         share = cost.underage / (cost.underage + cost.overage)
         return np.asarray([_quantile(d, s) for d, s in zip(past, share, strict=True)])
-    lower, price = (np.broadcast_to(v, len(past)) for v in (feasible.low, feasible.weights))
+    lower, upper, price = (
+        np.broadcast_to(v, len(past)) for v in (feasible.low, feasible.high, feasible.weights)
+    )
     gains, lengths, items = [], [], []
     for i, demand in enumerate(past):
-        ends = np.maximum(np.sort(demand), lower[i])
+        ends = np.clip(np.sort(demand), lower[i], upper[i])
         slope = -cost.underage[i] + (cost.underage[i] + cost.overage[i]) * (
             np.arange(ends.size) / ends.size
         )

@@ -95,7 +95,7 @@ def number(row: Row, column: str, where: str) -> float | None:
     if value is None:
         return None
     try:
-        if isinstance(value, bool) or len(str(value)) > 400:
+        if isinstance(value, bool) or len(str(value)) > 400 or "_" in str(value):
             raise ValueError
         found = float(value)
     except (ValueError, TypeError, OverflowError):

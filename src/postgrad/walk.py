@@ -20,11 +20,11 @@ from jaxtyping import Array, Float
 from postgrad import contexts
 from postgrad.algorithm import BayesianSGD, State
 from postgrad.beliefs import Belief
-from postgrad.checks import as_count, as_numbers
+from postgrad.checks import as_count
 from postgrad.contexts import Pool
 from postgrad.errors import BatchError, SettingError
 from postgrad.problem import Problem
-from postgrad.rules import RULES, Shop
+from postgrad.rules import RULES, Shop, rule
 from postgrad.rules import Cost as NewsvendorCost
 from postgrad.tables import as_matrix
 
@@ -164,6 +164,8 @@ def backtest(
         BatchError: If the demand is no table of numbers, or the model excludes some of it.
         SettingError: If settings do not fit it.
     """
+    for name in rivals or ():
+        rule(name)  # said before the long walk, not after it
     watch("deciding", 0, 1)
     walk = _Walk(problem, belief, x, demand, context, pool, in_force, delay, options)
     days, width = walk.demand.shape
@@ -262,11 +264,26 @@ class _Walk:
         known = self.known.reshape(len(y), len(self.problems), -1).all(axis=2)
         past = None
         if in_force is not None:
-            numbers = as_numbers(np.nan_to_num(in_force), SettingError, "in_force")
-            if numbers.size != self.demand.size:
-                raise SettingError(f"in_force must have the demand's shape {self.demand.shape}")
-            past = jnp.asarray(numbers.reshape(shape))
+            past = jnp.asarray(self._past(in_force).reshape(shape))
         return jnp.asarray(y.reshape(shape)), jnp.asarray(known), jnp.asarray(self.context), past
+
+    def _past(self, in_force: Any) -> np.ndarray:
+        """The decisions in force; zero on days without demand, of which nothing is learned."""
+        try:
+            table = np.asarray(in_force, float)
+        except (ValueError, TypeError) as problem:
+            raise SettingError(f"in_force must be a table of numbers: {problem}") from problem
+        if table.size != self.demand.size:
+            raise SettingError(f"in_force must have the demand's shape {self.demand.shape}")
+        table = table.reshape(self.demand.shape)
+        missing = np.argwhere(self.known & ~np.isfinite(table))
+        if missing.size:
+            day, item = missing[0]
+            raise BatchError(
+                f"in_force must say under which decision the demand {self.demand[day, item]} of "
+                f"day {day}, item {item}, arose, got {table[day, item]}"
+            )
+        return np.where(self.known, table, 0.0)
 
     @property
     def _event(self) -> tuple[int, ...]:

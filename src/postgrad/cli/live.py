@@ -81,7 +81,7 @@ def decide(
     """Print the decisions in force."""
     with failing(), _opened(specification, state, allow_code) as live:
         lines = [_decided(live, *stream) for stream in _chosen(live, item, context)]
-        found = [line for several in lines for line in several]
+        found = [line for several in lines for line in several if item in (None, line["item"])]
         _none_found(found, item, context)
     if as_json:
         typer.echo(json.dumps(found, allow_nan=False))
@@ -189,12 +189,11 @@ def _opened(specification: Path, state: Path | None, allow_code: bool) -> Any:
 
 
 def _chosen(live: Any, item: str | None, context: str | None) -> list[tuple[str, str | None]]:
-    from postgrad.live import TOGETHER
-
+    known = live.specification.data.known or ()
     return [
         (name, where)
         for name, where in live.streams()
-        if item in (None, name) or name == TOGETHER
+        if item in (None, name) or (live.together and item in known)
         if context in (None, where)
     ]
 

@@ -29,7 +29,13 @@ def failing() -> Iterator[None]:
         yield
     except errors.PostgradError as error:
         typer.echo(f"error: {error}", err=True)
-        codes = {errors.SpecificationError: 3, errors.StoreError: 5}
+        codes = {
+            errors.SpecificationError: 3,
+            errors.PriorError: 3,
+            errors.FeasibleSetError: 3,
+            errors.ModelError: 3,
+            errors.StoreError: 5,
+        }
         data = (
             errors.DataError,
             errors.BatchError,
@@ -87,7 +93,8 @@ def progress(console: "Console") -> Iterator[Callable[[str, int, int], None]]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         task = progress.add_task("starting")
         yield lambda label, done, total: progress.update(
             task, description=label, completed=done, total=total

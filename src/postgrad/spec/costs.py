@@ -1,11 +1,13 @@
 """Costs that a specification can name."""
 
+import itertools
 from typing import Annotated, Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from postgrad.problem import Cost
 from postgrad.problems.newsvendor import Mismatch, Newsvendor
@@ -31,6 +33,15 @@ class ProfitCost(Part):
     cost: Numbers
     price: Numbers
     salvage: Numbers = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> "ProfitCost":
+        numbers = [np.atleast_1d(value) for value in (self.salvage, self.cost, self.price)]
+        for less, more in itertools.pairwise(numbers):
+            alike = less.size == more.size or 1 in (less.size, more.size)  # else told with the data
+            if alike and not (less < more).all():
+                raise ValueError("`salvage` must be less than `cost`, and `cost` than `price`")
+        return self
 
     def build(self, pick: Any) -> Cost:
         """The cost with the numbers that `pick` takes of those of all items."""

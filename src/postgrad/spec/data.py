@@ -36,6 +36,8 @@ class Columns(Part):
             raise ValueError("`names` goes with `item`")
         if self.items is not None and len(set(self.items)) < len(self.items):
             raise ValueError("`items` must not name a column twice")
+        if self.names is not None and len(set(self.names)) < len(self.names):
+            raise ValueError("`names` must not name an item twice")
         if isinstance(self.decision, list) and len(self.decision) != len(self.items or ()):
             raise ValueError("`decision` must name one column for each of `items`")
         if isinstance(self.decision, str) and self.items is not None:

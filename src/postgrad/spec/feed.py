@@ -85,11 +85,11 @@ def _context(row: Row, date: str, context: AnyContext, where: str) -> str:
 
 def _is(row: Row, column: str, value: float | str, where: str) -> bool:
     found = cell(row, column, where)
-    if isinstance(value, str):
-        return str(found) == value
+    if found is None or isinstance(value, str):
+        return found is not None and str(found) == value
     try:
-        return found is not None and float(found) == value
-    except ValueError:
+        return float(found) == value
+    except (ValueError, TypeError, OverflowError):
         return False
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from postgrad import presets, problems
 from postgrad.beliefs import Belief, Separate
 from postgrad.contexts import Pool
-from postgrad.errors import SpecificationError
+from postgrad.errors import DecisionError, SpecificationError
 from postgrad.items import Items
+from postgrad.policy import initial_decision
 from postgrad.problem import Problem
 from postgrad.problems import Instance
 from postgrad.spec.data import names_of
@@ -53,11 +54,16 @@ def build(specification: Specification, items: Sequence[str]) -> Setup:
     """The setup for items of the given names.
 
     Raises:
-        SpecificationError: If there are not as many numbers as items.
+        SpecificationError: If there are not as many numbers as items, or the start is not feasible.
         PostgradError: If the parts do not fit each other.
     """
     spec, names = specification, tuple(items)
     made = _parts(spec, len(names)) if spec.problem is None else _whole(spec.problem, names)
+    for problem, start in zip(made[0], made[2], strict=True):
+        try:
+            initial_decision(problem, start)
+        except DecisionError as error:
+            raise SpecificationError(f"start: {error}") from error
     context = spec.context
     pool = None
     if context is not None and context.pooling == "partial":

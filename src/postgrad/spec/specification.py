@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from postgrad.errors import SpecificationError
+from postgrad.rules import rule
 from postgrad.spec.beliefs import AnyBelief
 from postgrad.spec.costs import AnyCost
 from postgrad.spec.data import AnyContext, Columns
@@ -35,9 +36,10 @@ class Settings(Part):
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     iterations: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    samples: Annotated[list[Annotated[int, Field(ge=1, le=2**20)]], Field(max_length=2)] | None = (
-        None
-    )
+    samples: (
+        Annotated[list[Annotated[int, Field(ge=1, le=2**20)]], Field(min_length=1, max_length=2)]
+        | None
+    ) = None
     alpha: Annotated[Number, Field(gt=0, lt=1)] = 1e-3
     preset: Literal["newton", "paper"] = "newton"
 
@@ -48,6 +50,12 @@ class Scoring(Part):
     burn_in: Annotated[int, Field(ge=0)] = 0
     delay: Annotated[int, Field(ge=0)] = 0
     rivals: list[Name] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "Scoring":
+        for name in self.rivals or ():
+            rule(name)
+        return self
 
 
 class Specification(Part):
@@ -148,16 +156,30 @@ def parse(content: dict[str, Any], where: str = "the specification") -> Specific
     try:
         return Specification.model_validate(content)
     except ValidationError as error:
-        lines = [f"  {_place(one['loc'])}: {_words(one)}" for one in error.errors()]
+        found: dict[str, list[str]] = {}
+        for one in error.errors():
+            found.setdefault(_place(one["loc"]), []).append(_words(one))
+        # Of what may be a number or a list, and is a wrong list, the wrong entry is told.
+        within = {place.rpartition("[")[0] for place in found}
+        lines = [
+            f"  {place}: {'; or: '.join(dict.fromkeys(words))}"
+            for place, words in found.items()
+            if place not in within
+        ]
         raise SpecificationError(f"{where} is wrong in:\n" + "\n".join(lines)) from None
     except RecursionError:
         raise SpecificationError(f"{where} is nested too deeply") from None
 
 
+_TYPES = ("str", "float", "Levels", "ReadyMade", "UserCode")
+
+
 def _place(steps: tuple[int | str, ...]) -> str:
-    """Where in the file: data.items[2]."""
+    """Where in the file: data.items[2]. Without pydantic's names of what it could have been."""
     text = ""
     for step in steps:
+        if isinstance(step, str) and (step in _TYPES or step.endswith("]")):
+            continue
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
     return text or "the whole"
 
@@ -166,6 +188,8 @@ def _words(error: Any) -> str:
     message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         return "there is no such key"
+    if error["type"] == "union_tag_not_found":
+        return "`kind` is missing"
     given = error["input"]
     if error["type"] in ("missing", "value_error") or not isinstance(given, str | float | bool):
         return message
