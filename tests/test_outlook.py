@@ -7,10 +7,13 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from scipy import stats
 
 import postgrad as pg
+from postgrad.counts import Poisson
 from postgrad.landscape import Landscape
 from postgrad.outlook import outlook
+from postgrad.problems.newsvendor import Mismatch
 
 WEIGHT, NOISE, SCALE, MEAN = 1.5, 2.0, 0.8, 3.0
 
@@ -189,3 +192,14 @@ def test_a_price_that_does_not_move_teaches_nothing(price, teaches):
 
 def left_of(scale, precision):
     return 1.0 / (scale**-2 + precision)
+
+
+def test_uncertainty_is_measured_where_the_stage_ends():
+    """Far from the demand a cost is straight: the first decision must not inherit that."""
+    costs = Mismatch(jnp.asarray(2.0), jnp.asarray(0.5))
+    problem = pg.Problem(costs, lambda x, theta: Poisson(theta), pg.Box(0.0, 500.0))
+    agent = pg.Agent(problem, pg.Gamma(2.0, 0.1), 20.0)
+    agent.observe([3.0])
+    rates = stats.gamma(5.0, scale=1 / 1.1).rvs(20_000, random_state=0)
+    true = stats.poisson(rates).ppf(0.8).std()
+    assert 0.5 * true < agent.info.outlook.epistemic < 2.5 * true

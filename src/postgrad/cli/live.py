@@ -64,6 +64,7 @@ def run(
         from postgrad.tables import rows
 
         spec = load(specification, allow_code=allow_code)
+        _allow_many_files()
         with Live(spec, state or _beside(specification), recover=recover) as live:
             for arrival in arrivals(rows(data, follow=follow), spec.data, spec.context):
                 print(json.dumps(live.deliver(arrival), allow_nan=False), flush=True)
@@ -172,6 +173,14 @@ def plot(
         typer.echo("\n".join(str(path) for path in drawn))
 
 
+def _allow_many_files() -> None:
+    """Every stream keeps three files open, and the usual limit is meant for fewer."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def _beside(specification: Path) -> Path:
     return specification.with_suffix(".db")
 
@@ -182,6 +191,7 @@ def _opened(specification: Path, state: Path | None, allow_code: bool) -> Any:
     from postgrad.live import Live
     from postgrad.spec import load
 
+    _allow_many_files()
     spec, path = load(specification, allow_code=allow_code), state or _beside(specification)
     if not path.is_file():
         raise StoreError(f"there is no {path}: `postgrad run` makes it")

@@ -162,7 +162,11 @@ class Newton(Descent):
         settled = jnp.sum(jnp.square(step)) <= _SETTLED**2 * (sigma + noise) + 1e-12 * jnp.sum(
             1.0 + jnp.square(x)
         )
-        course = Course(slopes, noises, metric, gain, settled.astype(gain.dtype))
+        # Where the stage ends, the cost may bend otherwise than where it began.
+        there = look(solution)
+        ends = _measured(land, look, there, thetas, random.fold_in(root, 5), solution, known, stage)
+        bends = ends.curvature + jnp.diag(_guess(ends, ends.curvature, solution))
+        course = Course(slopes, noises, positive(bends), gain, settled.astype(gain.dtype))
         known = eqx.tree_at(lambda track: (track.reach, track.variance), known, (reach, left))
         return x_next, known, course
 
