@@ -1,5 +1,6 @@
 """A live decision: run, decide, explain, export, plot."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -175,10 +176,11 @@ def plot(
 
 def _allow_many_files() -> None:
     """Every stream keeps three files open, and the usual limit is meant for fewer."""
-    import resource
+    with contextlib.suppress(ImportError, OSError, ValueError):  # not all systems have such limits
+        import resource
 
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _beside(specification: Path) -> Path:
