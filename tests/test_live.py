@@ -322,3 +322,12 @@ def test_nothing_is_executed_or_written_elsewhere(shop):
     assert seen, "the hook saw nothing: it does not work"
     assert set(seen) <= allowed
     assert not (shop / "pwned").exists()
+
+
+def test_settings_reach_the_agents(shop):
+    """At a level of almost one everything is an alarm; at the usual one nothing here is."""
+    for alpha, noticed in ((0.001, False), (0.999, True)):
+        spec = SPEC.replace("[settings]", f"[settings]\nalpha = {alpha}")
+        (shop / "shop.toml").write_text(spec)
+        lines = call("run", "shop.toml", "data.csv", "--state", f"{alpha}.db").stdout
+        assert ("alarms" in lines) == noticed

@@ -1,6 +1,6 @@
 """Beliefs that a specification can name."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -72,11 +72,7 @@ class NormalBelief(Part):
     mean: Number
     deviation: Positive
     forget: Forget = None
-
-    @property
-    def parameters(self) -> set[str]:
-        """Those of the models that it serves."""
-        return {"mean"}
+    parameters: ClassVar[set[str]] = {"mean"}
 
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
         """The belief."""
@@ -93,11 +89,7 @@ class NormalInverseGammaBelief(Part):
     shape: Positive
     scale: Positive
     forget: Forget = None
-
-    @property
-    def parameters(self) -> set[str]:
-        """Those of the models that it serves."""
-        return {"mean", "scale"}
+    parameters: ClassVar[set[str]] = {"mean", "scale"}
 
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
         """The belief."""
@@ -113,11 +105,7 @@ class GammaBelief(Part):
     shape: Positive
     rate: Positive
     forget: Forget = None
-
-    @property
-    def parameters(self) -> set[str]:
-        """Those of the models that it serves."""
-        return {"mean"}
+    parameters: ClassVar[set[str]] = {"mean"}
 
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
         """The belief."""
@@ -132,11 +120,7 @@ class InverseGammaBelief(Part):
     shape: Positive
     scale: Positive
     forget: Forget = None
-
-    @property
-    def parameters(self) -> set[str]:
-        """Those of the models that it serves."""
-        return {"mean"}
+    parameters: ClassVar[set[str]] = {"mean"}
 
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
         """The belief."""
@@ -151,11 +135,7 @@ class BetaBelief(Part):
     yes: Positive
     no: Positive
     forget: Forget = None
-
-    @property
-    def parameters(self) -> set[str]:
-        """Those of the models that it serves."""
-        return {"probability"}
+    parameters: ClassVar[set[str]] = {"probability"}
 
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
         """The belief."""
