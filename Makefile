@@ -11,7 +11,7 @@ demo: $(READY)  ## Reproduce the paper: tables, figures, claims, and results/rep
 	$(BIN)/postgrad reproduce --out results
 
 test: check  ## Everything: style, types, import layers, tests.
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(READY)
 	$(BIN)/ruff check .

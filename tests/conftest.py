@@ -42,6 +42,8 @@ def _programs_of_one_module_only():
     """Compiled programs are kept for one module: those of all would take gigabytes."""
     yield
     jax.clear_caches()
+    # Tests that compare with another process to the last bit need both compiled alike.
+    assert jax.config.jax_disable_most_optimizations == QUICKLY, "a test left a setting behind"
 
 
 @pytest.fixture(scope="module")

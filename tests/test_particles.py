@@ -508,13 +508,13 @@ def run(belief, model, xs, ys, key):
     return jax.lax.scan(one, belief, (xs, ys, random.split(key, len(xs))))[0]
 
 
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     ("name", "move", "count"),
     [("price response", "random-walk", 1000), ("twenty dimensions", "hmc", 300)],
 )
 def test_particles_agree_with_nuts(name, move, count):
     """Each mean and quantile within four standard errors, from replications of both."""
-    jax.config.update("jax_disable_most_optimizations", False)  # these do take longer
     prior, model, xs, ys = nuts.CASES[name]()
     belief = Particles(prior, count, move=move).bind(problem(model), xs[0])
     belief = with_room(belief, len(xs))
