@@ -43,7 +43,7 @@ def _programs_of_one_module_only():
     yield
     jax.clear_caches()
     # Tests that compare with another process to the last bit need both compiled alike.
-    assert jax.config.jax_disable_most_optimizations == QUICKLY, "a test left a setting behind"
+    assert jax.config.read("jax_disable_most_optimizations") == QUICKLY, "a setting left behind"
 
 
 @pytest.fixture(scope="module")

@@ -220,11 +220,11 @@ def test_functions_made_anew_are_the_same(tmp_path):
 
 def test_budget_is_found_once(tmp_path, monkeypatch):
     path = tmp_path / "a.db"
-    monkeypatch.setattr("postgrad.agent._affordable", lambda *_: 3)
+    monkeypatch.setattr("postgrad.agent.affordable", lambda *_: 3)
     options = {**pg.presets.paper(), "budget_ms": 5.0}
     del options["iterations"]
     assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=path, **options).iterations == 3
-    monkeypatch.setattr("postgrad.agent._affordable", lambda *_: 7)
+    monkeypatch.setattr("postgrad.agent.affordable", lambda *_: 7)
     assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=path, **options).iterations == 3
     assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, **options).iterations == 7
 
@@ -235,7 +235,7 @@ def test_history_tells_what_happened(tmp_path):
     agent.observe(batch(1)[:1], x=2.5)
     agent.observe(batch(2))
     first, second, third = agent.history()
-    assert (first.stage, first.id, first.context, first.alarm) == (1, "monday", None, None)
+    assert (first.stage, first.id, first.alarm) == (1, "monday", None)
     assert (first.x, second.x, third.x) == (0.0, 2.5, second.decision)
     np.testing.assert_array_equal(first.rows, batch(0))
     assert second.rows.shape == (1,)
@@ -409,7 +409,7 @@ def test_full_disk_leaves_the_agent_as_it_was(tmp_path):
     agent = make(path)
     feed(agent, range(3))
     before = everything(agent)
-    connection = agent._store._database.connection
+    connection = agent._database.connection
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(errors.StoreError, match="disk is full"):

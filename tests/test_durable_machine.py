@@ -1,4 +1,4 @@
-"""Any sequence of deliveries, duplicates, crashes, second writers and undoings, against a list.
+"""Any sequence of deliveries, duplicates, crashes, writers, transactions, against a list.
 
 POSTGRAD_SEQUENCES=10000 runs that many sequences instead of a few.
 """
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from test_durable import make
 
-from postgrad import errors
+from postgrad import Database, errors
 
 SEQUENCES = int(os.environ.get("POSTGRAD_SEQUENCES", "15"))
 # The state after each sequence of batches, computed once: what a plain run in memory carries.
@@ -22,6 +22,7 @@ KNOWN = {}
 NUMBERS = st.integers(0, 9)
 DATA = st.integers(0, 2)
 X = st.sampled_from([None, None, -1.0, 2.5])
+WHO = st.integers(0, 2)
 
 
 def rows(data):
@@ -39,20 +40,31 @@ def plain(batches):
     return KNOWN[key]
 
 
+class Broken(Exception):  # noqa: N818
+    """What ends a transaction."""
+
+
 class Deliveries(RuleBasedStateMachine):
-    """Two agents on one file, and a list of what they should have seen."""
+    """Three agents on one file, two of which share a connection; and what they should have seen."""
 
     @initialize()
     def begin(self):
         self.folder = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.folder.name, "a.db")
-        self.agents = [make(self.path), make(self.path)]
+        self.databases, self.agents = [None] * 2, [None] * 3
+        for number in (0, 1):
+            self.open(number)
         self.seen = []  # (id, data, x, answer)
+
+    def open(self, number):
+        self.databases[number] = Database(self.path)
+        for who in range(number, 3, 2):
+            self.agents[who] = make(self.databases[number])
 
     def batches(self):
         return [(data, x) for _, data, x, _ in self.seen]
 
-    @rule(who=st.integers(0, 1), number=NUMBERS, data=DATA, x=X, named=st.booleans())
+    @rule(who=WHO, number=NUMBERS, data=DATA, x=X, named=st.booleans())
     def deliver(self, who, number, data, x, named):
         name = str(number) if named else None
         before = [entry for entry in self.seen if named and entry[0] == name]
@@ -67,23 +79,38 @@ class Deliveries(RuleBasedStateMachine):
             self.seen.append((name, data, x, float(answer)))
             assert answer == plain(self.batches())[0]
 
-    @rule(who=st.integers(0, 1))
-    def crash(self, who):
+    @rule(
+        deliveries=st.lists(st.tuples(WHO, NUMBERS, DATA, X), min_size=1, max_size=4),
+        breaks=st.booleans(),
+    )
+    def deliver_together(self, deliveries, breaks):
+        """Agents that share a database, in one transaction, which may come to nothing."""
+        seen = list(self.seen)
+        try:
+            with self.databases[0].transaction():
+                for who, number, data, x in deliveries:
+                    self.deliver(who - who % 2, number, data, x, named=True)
+                if breaks:
+                    raise Broken
+        except Broken:
+            self.seen = seen
+
+    @rule(number=st.integers(0, 1))
+    def crash(self, number):
         """The process is gone, the connection is not closed; a new one opens the file."""
-        self.agents[who] = make(self.path)
+        self.open(number)
 
-    @rule(who=st.integers(0, 1))
-    def close(self, who):
-        self.agents[who].close()
-        self.agents[who] = make(self.path)
+    @rule(number=st.integers(0, 1))
+    def close(self, number):
+        self.databases[number].close()
+        self.open(number)
 
-    @rule(who=st.integers(0, 1), back=st.integers(0, 3))
+    @rule(who=WHO, back=st.integers(0, 3))
     def undo(self, who, back):
-        agent = make(self.path)  # knows the latest stage
         stage = max(0, len(self.seen) - back)
-        agent.rollback(stage)
+        self.agents[who] = make(self.databases[who % 2])  # knows the latest stage
+        self.agents[who].rollback(stage)
         del self.seen[stage:]
-        self.agents[who] = agent
 
     @invariant()
     def file_tells_the_same(self):
@@ -95,8 +122,8 @@ class Deliveries(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "folder"):
-            for agent in self.agents:
-                agent.close()
+            for database in self.databases:
+                database.close()
             self.folder.cleanup()
 
 

@@ -1,6 +1,7 @@
 """A specification at work: run, decide, explain, export, plot; and what hostile input cannot do."""
 
 import json
+import os
 import sys
 
 import numpyro.distributions as dist
@@ -10,6 +11,10 @@ from typer.testing import CliRunner
 
 import postgrad as pg
 from postgrad.cli import app
+from postgrad.live import Live
+from postgrad.spec import load
+from postgrad.spec.feed import arrivals
+from postgrad.tables import rows
 
 SPEC = """
 title = "Bread"
@@ -82,10 +87,47 @@ def test_run_is_resumed_by_running_it_again(shop):
 
 
 def test_a_stream_on_standard_input(shop):
-    rows = [{"date": date, "rolls": rolls or None, "bread": bread} for date, rolls, bread in ROWS]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    sent = [{"date": date, "rolls": rolls or None, "bread": bread} for date, rolls, bread in ROWS]
+    lines = "".join(json.dumps(row) + "\n" for row in sent)
     piped = call("run", "shop.toml", "-", input=lines).stdout
     assert piped == call("run", "shop.toml", "data.csv", "--state", "other.db").stdout
+
+
+def test_a_row_counts_for_all_items_or_for_none(shop):
+    """Also where rows share a commit: those before a refused one count."""
+    context = '[context]\nkind = "column"\ncolumn = "rain"\nvalues = ["no", "yes"]\n'
+    (shop / "shop.toml").write_text(SPEC + context)
+    head, good, bad = "date,rolls,bread,rain\n", "1,3,5,no\n2,4,7,yes\n", "3,6,-1,no\n4,5,5,no\n"
+    (shop / "data.csv").write_text(head + good + bad)
+    done = call("run", "shop.toml", "data.csv", code=4)
+    assert "'bread'" in done.stderr
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["1", "2"]
+    mended = head + good + bad.replace("-1", "1")
+    whole = call("run", "shop.toml", "-", "--state", "other.db", input=mended).stdout
+    (shop / "data.csv").write_text(mended)
+    assert call("run", "shop.toml", "data.csv").stdout == whole
+    moved = call("run", "shop.toml", "-", input=head + "2,4,7,no\n", code=4).stderr
+    assert "observed before, on yes" in moved
+
+
+def open_files():
+    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+
+def test_many_streams_are_one_file(shop):
+    names = [f"item {number}" for number in range(20)]
+    (shop / "shop.toml").write_text(
+        SPEC.replace('["rolls", "bread"]', json.dumps(names)).replace("[4, 2]", "4")
+    )
+    row = ",".join("5" for _ in names)
+    (shop / "data.csv").write_text(f"date,{','.join(names)}\n1,{row}\n2,{row}\n")
+    with Live(load(shop / "shop.toml"), shop / "shop.db") as live:
+        before = open_files()
+        source = arrivals(rows("data.csv"), live.specification.data, None)
+        lines = list(live.deliver(source, at_once=2))
+        assert open_files() == before
+    assert [set(line["stage"].values()) for line in lines] == [{1}, {2}]
+    assert len(set(lines[1]["decision"].values())) == 1
 
 
 def test_decide_explain_export_plot(shop):

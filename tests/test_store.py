@@ -17,7 +17,7 @@ import pytest
 from jax import random
 
 from postgrad.errors import StoreError
-from postgrad.store import Batch, Saved, Stale, Store, database, schema, words
+from postgrad.store import Batch, Database, Saved, Stale, Store, database, schema, words
 from postgrad.store.digest import digest
 from postgrad.store.store import EVERY
 
@@ -34,14 +34,14 @@ def saved(stage, still=0):
 def batch(stage, **changes):
     alarm = "alarm" if stage % 5 == 3 else None
     whole = {
-        "id": f"id {stage}", "context": None, "time": float(stage), "rows": b"rows %d" % stage,
+        "id": f"id {stage}", "time": float(stage), "rows": b"rows %d" % stage,
         "x": None if stage % 2 else b"x", "answer": b"answer %d" % stage, "alarm": alarm,
     }  # fmt: skip
     return Batch(**whole | changes)
 
 
 def fill(path, count, name="main"):
-    store = Store(path, name)
+    store = Store(Database(path), name)
     if store.settings is None:
         store.create("settings", saved(0))
     head = store.load()
@@ -52,8 +52,8 @@ def fill(path, count, name="main"):
 
 def contents(path, name="main"):
     """Everything that a store answers."""
-    store = Store(path, name)
-    try:
+    with Database(path) as database:
+        store = Store(database, name)
         if store.settings is None:
             return None
         head = store.load()
@@ -62,14 +62,12 @@ def contents(path, name="main"):
             store.settings, head.saved, list(store.batches(1, head.saved.stage)),
             [store.find(f"id {stage}") for stage in stages], store.alarms(),
         )  # fmt: skip
-    finally:
-        store.close()
 
 
 def test_what_was_appended_is_there(tmp_path):
     path = str(tmp_path / "a.db")
     store, head = fill(path, 7)
-    fill(path, 3, "other")[0].close()
+    fill(path, 3, "other")[0].database.close()
     settings, last, batches, found, alarms = contents(path)
     assert (settings, last) == ("settings", saved(7))
     assert batches == [(stage, batch(stage)) for stage in range(1, 8)]
@@ -91,7 +89,7 @@ def test_memory_and_file_are_one_thing(tmp_path, make):
     assert [stage for stage, _ in store.batches(1, 1)] == [1]
     head = store.append(head, batch(2, rows=b"new"), saved(2), ("[]", b""))
     assert store.load() == head
-    store.close()
+    store.database.close()
     with pytest.raises(StoreError, match="closed"):
         store.load()
 
@@ -101,7 +99,7 @@ def test_checkpoints_are_thinned(tmp_path):
     kept = {store.checkpoint(stage).stage for stage in range(EVERY * 32, 40 * EVERY + 1)}
     assert max(kept) == 40 * EVERY
     assert store.checkpoint(39 * EVERY + 5).stage == 39 * EVERY
-    (count,) = store._database.connection.execute("SELECT count(*) FROM checkpoints").fetchone()
+    (count,) = store.database.connection.execute("SELECT count(*) FROM checkpoints").fetchone()
     assert 5 <= count <= 14  # of 40; of a million, 40
     store.rewind(head, saved(20 * EVERY + 1), None)
     assert store.checkpoint(1 << 40).stage <= 20 * EVERY
@@ -110,7 +108,7 @@ def test_checkpoints_are_thinned(tmp_path):
 def test_second_writer_is_noticed_and_nothing_is_recorded(tmp_path):
     path = str(tmp_path / "a.db")
     one, head = fill(path, 1)
-    two = Store(path, "main")
+    two = Store(Database(path), "main")
     two.append(two.load(), batch(2), saved(2), None)
     with pytest.raises(Stale):
         one.append(head, batch(2, id="mine"), saved(2), None)
@@ -122,7 +120,7 @@ def test_second_writer_is_noticed_and_nothing_is_recorded(tmp_path):
 
 def test_creation_happens_once(tmp_path):
     path = str(tmp_path / "a.db")
-    one, two = Store(path, "main"), Store(path, "main")
+    one, two = Store(Database(path), "main"), Store(Database(path), "main")
     assert one.create("mine", saved(0)) is None
     assert two.create("other", saved(0)) == "mine"
     assert two.settings == "mine"
@@ -161,7 +159,7 @@ def test_damage_is_noticed_or_does_none(tmp_path, checkpointed):
     path, copy = str(tmp_path / "a.db"), str(tmp_path / "copy.db")
     store, _ = fill(path, 5)
     if checkpointed:
-        store._database.connection.execute("PRAGMA wal_checkpoint")
+        store.database.connection.execute("PRAGMA wal_checkpoint")
         fill(path, 2)
     expected = contents_of_copy(path, copy)
     assert len(expected[2]) == (7 if checkpointed else 5)
@@ -192,7 +190,7 @@ ROWS = [
         ("batches", column, value)
         for column, value in (
             ("rows", "zeroblob(6)"), ("answer", "zeroblob(8)"), ("x", "zeroblob(1)"),
-            ("time", "time + 1"), ("context", "'weekday'"), ("alarm", "'no alarm'"),
+            ("time", "time + 1"), ("alarm", "'no alarm'"),
             ("id", "id || ' '"), ("chain", "zeroblob(16)"), ("place", "place + 50"),
         )
     ),
@@ -203,7 +201,7 @@ ROWS = [
 def test_every_column_is_bound(tmp_path, table, column, value):
     """Changes that SQLite finds in order."""
     path = str(tmp_path / "a.db")
-    fill(path, 7)[0].close()
+    fill(path, 7)[0].database.close()
     connection = sqlite3.connect(path)
     where = " WHERE id = 'id 4'" if table == "batches" else ""
     connection.execute(f"UPDATE {table} SET {column} = {value}{where}")
@@ -215,8 +213,8 @@ def test_every_column_is_bound(tmp_path, table, column, value):
 
 def test_batches_of_another_stream_do_not_pass(tmp_path):
     path = str(tmp_path / "a.db")
-    fill(path, 2)[0].close()
-    fill(path, 2, "other")[0].close()
+    fill(path, 2)[0].database.close()
+    fill(path, 2, "other")[0].database.close()
     connection = sqlite3.connect(path)
     connection.execute(
         "UPDATE batches SET (rows, chain) = (SELECT rows, chain FROM batches WHERE stream = 2 "
@@ -231,14 +229,14 @@ def test_batches_of_another_stream_do_not_pass(tmp_path):
 def test_damaged_definition_is_noticed(tmp_path):
     """An id of digits would become a number, and '07' a duplicate of '7'."""
     path = str(tmp_path / "a.db")
-    fill(path, 2)[0].close()
+    fill(path, 2)[0].database.close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA writable_schema = ON")
     connection.execute("UPDATE sqlite_schema SET sql = replace(sql, 'id TEXT', 'id REAL')")
     connection.commit()
     connection.close()
     with pytest.raises(StoreError, match="definitions of batches are damaged"):
-        Store(path, "main")
+        Store(Database(path), "main")
 
 
 def contents_of_copy(path, copy):
@@ -255,65 +253,65 @@ def test_lost_commits_are_noticed_and_can_be_let_go(tmp_path):
     for suffix in FILES:
         shutil.copy(path + suffix, copy + suffix)
     size = os.path.getsize(copy + "-wal")
-    store.close()
+    store.database.close()
     os.truncate(copy + "-wal", size - 5000)
     with pytest.raises(StoreError, match=r"1 acknowledged batches are missing.*recover=True"):
-        Store(copy, "main").load()
-    recovered = Store(copy, "main", recover=True)
+        Store(Database(copy), "main").load()
+    recovered = Store(Database(copy, recover=True), "main")
     head = recovered.load()
     assert head.saved == saved(4)
     recovered.append(head, batch(5), saved(5), None)
-    recovered.close()
+    recovered.database.close()
     assert contents(copy)[1] == saved(5)
 
 
 @pytest.mark.parametrize("empty", [False, True])
 def test_lost_database_is_noticed(tmp_path, empty):
     path = str(tmp_path / "a.db")
-    fill(path, 2)[0].close()
+    fill(path, 2)[0].database.close()
     os.remove(path)
     if empty:
         Path(path).touch()
     with pytest.raises(StoreError, match="tells of commits"):
-        Store(path, "main")
-    assert Store(path, "main", recover=True).settings is None
+        Store(Database(path), "main")
+    assert Store(Database(path, recover=True), "main").settings is None
 
 
 def test_witness_of_another_store_is_noticed(tmp_path):
     one, two = str(tmp_path / "a.db"), str(tmp_path / "b.db")
-    fill(one, 2)[0].close()
-    fill(two, 2)[0].close()
+    fill(one, 2)[0].database.close()
+    fill(two, 2)[0].database.close()
     shutil.copy(one, two)
     with pytest.raises(StoreError, match="another store"):
-        Store(two, "main")
+        Store(Database(two), "main")
 
 
 def test_other_files_are_refused(tmp_path):
     text, other = tmp_path / "a.txt", tmp_path / "other.db"
     text.write_text("orders, " * 1000)
     with pytest.raises(StoreError, match="no SQLite database"):
-        Store(str(text), "main")
+        Store(Database(str(text)), "main")
     assert text.read_text() == "orders, " * 1000
     connection = sqlite3.connect(other)
     connection.execute("CREATE TABLE mine (a)")
     connection.close()
     with pytest.raises(StoreError, match=r"none of postgrad's"):
-        Store(str(other), "main")
+        Store(Database(str(other)), "main")
     with pytest.raises(StoreError, match="folder exists"):
-        Store(str(tmp_path / "no" / "a.db"), "main")
+        Store(Database(str(tmp_path / "no" / "a.db")), "main")
 
 
 def test_newer_format_is_refused(tmp_path):
     path = str(tmp_path / "a.db")
-    fill(path, 1)[0].close()
+    fill(path, 1)[0].database.close()
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
     connection.close()
     with pytest.raises(StoreError, match=r"format is 2.*newer postgrad"):
-        Store(path, "main")
+        Store(Database(path), "main")
 
 
-# Format 0, as it was: no contexts, no chains, no index of alarms.
+# Format 0, as it was: no chains, no index of alarms.
 FORMAT_0 = """
 CREATE TABLE store (identity BLOB NOT NULL, checksum BLOB NOT NULL);
 CREATE TABLE streams (stream INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, settings TEXT NOT NULL, checksum BLOB NOT NULL);
@@ -355,8 +353,8 @@ def write_format_0(path, source):
 
 def test_format_0_is_migrated(tmp_path):
     new, old = str(tmp_path / "new.db"), str(tmp_path / "old.db")
-    fill(new, EVERY + 3)[0].close()
-    fill(new, 2, "other")[0].close()
+    fill(new, EVERY + 3)[0].database.close()
+    fill(new, 2, "other")[0].database.close()
     expected = contents(new), contents(new, "other")
     write_format_0(old, new)
     assert (contents(old), contents(old, "other")) == expected
@@ -370,13 +368,13 @@ def test_format_0_is_migrated(tmp_path):
 
 def test_migration_refuses_damage_and_changes_nothing(tmp_path):
     new, old = str(tmp_path / "new.db"), str(tmp_path / "old.db")
-    fill(new, 3)[0].close()
+    fill(new, 3)[0].database.close()
     write_format_0(old, new)
     connection = sqlite3.connect(old)
     connection.execute("UPDATE batches SET rows = x'00' WHERE id = 'id 2'")
     connection.commit()
     with pytest.raises(StoreError, match="batch 2 of stream 1 is damaged"):
-        Store(old, "main")
+        Store(Database(old), "main")
     assert connection.execute("PRAGMA user_version").fetchone() == (0,)
     assert connection.execute("SELECT count(*) FROM batches").fetchone() == (3,)
     connection.close()
@@ -398,15 +396,15 @@ def test_lock_that_does_not_come_free_is_explained(tmp_path, monkeypatch):
 def test_full_disk_is_explained_and_nothing_is_lost(tmp_path):
     path = str(tmp_path / "a.db")
     store, head = fill(path, 3)
-    pages = store._database.connection.execute("PRAGMA page_count").fetchone()[0]
-    store._database.connection.execute(f"PRAGMA max_page_count = {pages}")
+    pages = store.database.connection.execute("PRAGMA page_count").fetchone()[0]
+    store.database.connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreError, match="disk is full; nothing of this batch counts"):
         store.append(head, batch(4, rows=bytes(100_000)), saved(4), None)
     assert store.load() == head
     assert store.find("id 4") is None
-    store._database.connection.execute("PRAGMA max_page_count = 1000000")
+    store.database.connection.execute("PRAGMA max_page_count = 1000000")
     store.append(head, batch(4), saved(4), None)
-    store.close()
+    store.database.close()
     assert contents(path)[1] == saved(4)
 
 
@@ -418,7 +416,7 @@ def test_a_fork_gets_a_connection_of_its_own(tmp_path):
         pid = os.fork()
     if pid == 0:
         try:
-            shared = store._database._connection is not None
+            shared = store.database._connection is not None
             store.append(head, batch(3), saved(3), None)
             os.write(writing, b"both" if shared else b"done")
         finally:
@@ -460,7 +458,7 @@ def test_long_histories_are_read_piece_by_piece(tmp_path):
 
 def test_missing_batch_in_the_middle_is_noticed(tmp_path):
     store, head = fill(None, 5)
-    store._database.connection.execute("DELETE FROM batches WHERE id = 'id 3'")
+    store.database.connection.execute("DELETE FROM batches WHERE id = 'id 3'")
     with pytest.raises(StoreError, match="batch 3 is damaged or missing"):
         list(store.batches(1, 5))
     with pytest.raises(StoreError, match="batch 3"):

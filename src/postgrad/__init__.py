@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from postgrad.steps import Constant as Constant
     from postgrad.steps import Harmonic as Harmonic
     from postgrad.steps import InverseSqrt as InverseSqrt
+    from postgrad.store import Database as Database
     from postgrad.surprise import Surprise as Surprise
     from postgrad.walk import Backtest as Backtest
     from postgrad.walk import backtest as backtest
@@ -172,6 +173,7 @@ _ROOMS = {
     "simulation": ("Simulation", "simulate"),
     "stall": ("ConvergenceWarning", "LockInWarning"),
     "steps": ("Constant", "Harmonic", "InverseSqrt"),
+    "store": ("Database",),
     "surprise": ("Surprise",),
     "walk": ("Backtest", "backtest"),
 }

@@ -1,25 +1,21 @@
 """One live decision: observe a batch, ask for the decision, and lose neither."""
 
 import dataclasses
+import functools
 import json
 import os
-import statistics
-import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import random
 from jaxtyping import Float
 
+from postgrad.affordable import affordable
 from postgrad.algorithm import BayesianSGD, Info, State
 from postgrad.beliefs import Belief
-from postgrad.checks import as_array, as_numbers
+from postgrad.checks import as_numbers
 from postgrad.errors import (
     BatchError,
     DecisionError,
@@ -31,10 +27,11 @@ from postgrad.errors import (
 from postgrad.explanation import Explanation, explain
 from postgrad.fingerprint import differences, fingerprint
 from postgrad.monitor import Alarm, MisspecificationWarning, Monitor
+from postgrad.past import Past
 from postgrad.problem import Problem
-from postgrad.record import Record, Replay, interval
+from postgrad.record import Record, Replay
 from postgrad.runner import News, Runner, Snapshot
-from postgrad.store import Batch, Stale, Store
+from postgrad.store import Batch, Database, Head, Stale, Store
 from postgrad.tables import as_matrix
 
 # Names of streams and batches may be this long.
@@ -61,7 +58,7 @@ class Agent:
         belief: Belief,
         x: Any,
         *,
-        path: str | os.PathLike[str] | None = None,
+        path: str | os.PathLike[str] | Database | None = None,
         name: str = "main",
         recover: bool = False,
         alpha: float = 1e-3,
@@ -74,7 +71,8 @@ class Agent:
             problem: Cost, model and feasible set.
             belief: pi_0.
             x: x_1, the decision in force until the first batch.
-            path: Where to keep everything; in memory, if not given.
+            path: Where to keep everything: a file, or a `Database` that agents share; in memory,
+                if not given.
             name: Which of the streams in the file; each has an agent of its own.
             recover: Whether to go on from the last good state if the file is damaged.
             alpha: The level of alarms: see `Monitor`.
@@ -87,34 +85,41 @@ class Agent:
             SettingError: If both budget_ms and iterations are given, or the budget is not positive.
             StoreError: If the file is damaged, or belongs to another problem.
         """
-        self._lock = threading.RLock()
+        stream, self._shared = _name(name, SettingError, "name"), isinstance(path, Database)
+        if self._shared and recover:
+            raise SettingError("recover belongs to the database that is shared; open it with that")
+        self._database = path if isinstance(path, Database) else Database(path, recover=recover)
+        if self._database.in_transaction:
+            raise SettingError("an agent cannot begin inside a transaction; make it before")
         self._alarms: list[Alarm] | None = None
-        # SQLite follows links; the witness must lie beside the same file.
-        place = None if path is None else os.path.realpath(os.fspath(path))
-        self._store = Store(place, _name(name, SettingError, "name"), recover=recover)
+        self._now: Snapshot
+        self._head: Head
+        self._before: Snapshot | None = None
         try:
-            if budget_ms is not None:
+            with self._database.lock:
+                self._store = Store(self._database, stream)
                 kept = self._store.settings
-                options["iterations"] = (
-                    _affordable(problem, belief, x, budget_ms, options)
-                    if kept is None
-                    else json.loads(kept)["iterations"]
-                )
-            self._runner = Runner(BayesianSGD(problem, **options), belief, x, alpha)
-            self._before: Snapshot | None = None
-            self._take_up(belief, alpha, recover)
+                if budget_ms is not None:
+                    options["iterations"] = (
+                        affordable(problem, belief, x, budget_ms, options)
+                        if kept is None
+                        else json.loads(kept)["iterations"]
+                    )
+                self._runner = Runner(BayesianSGD(problem, **options), belief, x, alpha)
+                self._past = Past(self._runner, self._store)
+                self._take_up(belief, alpha)
         except BaseException:
-            self._store.close()
+            self.close()
             raise
 
-    def _take_up(self, belief: Belief, alpha: float, recover: bool) -> None:
+    def _take_up(self, belief: Belief, alpha: float) -> None:
         """Begins the stream, or goes on with it."""
         start, store = self._runner.start, self._store
         parts = (self._runner.algorithm, belief, start.decision, alpha)
         kept = store.settings
         if kept is None:
             settings: dict[str, Any] = {"iterations": self.iterations}
-            if store.is_durable:  # nobody else comes to a memory
+            if self._shared or self._database.path is not None:  # else nobody comes again
                 settings |= json.loads(fingerprint(*parts))
             kept = store.create(json.dumps(settings), start.saved)
         if kept is not None and (lines := differences(kept, *parts)):
@@ -127,25 +132,34 @@ class Agent:
         try:
             self._load()
         except StoreError:
-            if not recover:
+            if not self._database.recover:
                 raise
             self._rebuild()
 
     def _load(self) -> None:
         """Takes up what is in the store."""
         head = self._store.load()
-        now = self._runner.start
+        now, self._alarms = self._runner.start, None
         if head.saved.stage > 0:
             now = self._runner.restored(head.saved, self._store.stills(head.saved))
+        self._move(now, head)
+
+    def _move(self, now: Snapshot, head: Head, before: Snapshot | None = None) -> None:
+        """Takes up a state; if a transaction that is open comes to nothing, the one before."""
+        if self._database.in_transaction:
+            self._database.on_undo(functools.partial(self._move_back, self._now, self._head))
+        self._now, self._head, self._before = now, head, before
+
+    def _move_back(self, now: Snapshot, head: Head) -> None:
         self._now, self._head, self._before, self._alarms = now, head, None, None
+        self._store.layouts.forget()
 
     def _rebuild(self) -> None:
         """Computes the last state anew, from the last good checkpoint and the batches after it."""
         base = self._store.checkpoint(1 << 62)
         last = self._store.last_good(0 if base is None else base.stage)
-        self._now = self._recomputed(last)
-        self._head = self._store.rebuild(self._now.saved, self._runner.stills(self._now))
-        self._before = self._alarms = None
+        now, self._alarms = self._past.snapshot(last), None
+        self._now, self._head = now, self._store.rebuild(now.saved, self._runner.stills(now))
 
     @property
     def problem(self) -> Problem:
@@ -190,9 +204,9 @@ class Agent:
     @property
     def alarms(self) -> tuple[Alarm, ...]:
         """What was noticed so far: data that do not look like the model."""
-        with self._lock:
+        with self._database.lock:
             if self._alarms is None:
-                self._alarms = [_alarm(text) for _, text in self._store.alarms()]
+                self._alarms = self._past.alarms()
             return tuple(self._alarms)
 
     def observe(self, batch: Any, *, id: str | None = None, x: Any = None) -> np.ndarray:  # noqa: A002
@@ -229,7 +243,7 @@ class Agent:
         key = None if id is None else _name(id, BatchError, "id")
         rows = self._rows(batch)
         in_force = None if x is None else self._in_force(x)
-        with self._lock:
+        with self._database.lock:
             while True:
                 known = None if key is None else self._store.find(key)
                 if known is not None:
@@ -238,7 +252,7 @@ class Agent:
                     new, news = self._runner.after(self._now, rows, in_force)
                     entry = _batch(key, in_force, rows, news)
                     stills = self._runner.stills(new) if new.renewed else None
-                    self._head = self._store.append(self._head, entry, new.saved, stills)
+                    head = self._store.append(self._head, entry, new.saved, stills)
                     break
                 except Stale:  # another process was faster: take up its state, and again
                     self._load()
@@ -248,7 +262,7 @@ class Agent:
                     if self._store.is_current(self._head):
                         raise
                     self._load()
-            self._before, self._now = self._now, new
+            self._move(new, head, before=self._now)
             if news.alarm is not None and self._alarms is not None:
                 self._alarms.append(news.alarm)
         if news.alarm is not None:
@@ -270,7 +284,7 @@ class Agent:
             raise SettingError(f"last must be a whole number, got {last!r}")
         end = self.stage
         first = 1 if last is None else max(1, end - last + 1)
-        return self._records(first, end)
+        return self._past.records(first, end)
 
     def record(self, id: str) -> Record | None:  # noqa: A002
         """What came of the batch of that id; None if there was none.
@@ -279,28 +293,7 @@ class Agent:
             StoreError: If it is damaged.
         """
         found = self._store.find(_name(id, BatchError, "id"))
-        return None if found is None else next(self._records(found[0], found[0]))
-
-    def _records(self, first: int, end: int) -> Iterator[Record]:
-        issued = self._runner.start.decision
-        for stage, batch in self._store.batches(max(first - 1, 1), end):
-            answer = self._runner.answer(batch.answer)
-            if stage >= first:
-                rows = _data(batch.rows, (-1, *self._runner.event_shape))
-                yield Record(
-                    stage=stage,
-                    id=batch.id,
-                    context=batch.context,
-                    time=datetime.fromtimestamp(batch.time, UTC),
-                    x=(issued if batch.x is None else _data(batch.x, issued.shape))[()],
-                    rows=rows,
-                    decision=answer.decision[()],
-                    interval=interval(answer.decision, answer.epistemic, self.problem.feasible),
-                    log_predictive=answer.log_predictive / len(rows),
-                    surprise=answer.surprise,
-                    alarm=None if batch.alarm is None else _alarm(batch.alarm),
-                )
-            issued = answer.decision
+        return None if found is None else next(self._past.records(found[0], found[0]))
 
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
         """What was believed after each of some stages, in order: computed again, batch by batch.
@@ -308,22 +301,14 @@ class Agent:
         Raises:
             StoreError: If a batch is damaged.
         """
-        snapshot, done = self._runner.start, 0
-        for stage in sorted(stages):
-            kept, start = self._base(stage)
-            if start > done:
-                snapshot, done = kept, start
-            for _, batch in self._store.batches(done + 1, stage):
-                snapshot, _ = self._again(snapshot, batch)
-            done = stage
-            yield self._runner.state(snapshot).belief
+        return self._past.beliefs(stages)
 
     def explain(self) -> Explanation:
         """The decision, what moved it and what is uncertain about it; `str()` puts it in words."""
-        with self._lock:
+        with self._database.lock:
             before = self._before
             if self.stage > 0 and before is None:
-                before = self._before = self._recomputed(self.stage - 1)
+                before = self._before = self._past.snapshot(self.stage - 1)
             record = next(self.history(last=1), None)
             return explain(self._runner, self._now, before, record, self.alarms)
 
@@ -340,18 +325,19 @@ class Agent:
             SettingError: If there was no such stage.
             StoreError: If it could not be stored. Nothing has changed then.
         """
-        with self._lock:
+        with self._database.lock:
             while True:
                 whole = isinstance(stage, int | np.integer) and not isinstance(stage, bool)
                 if not whole or not 0 <= stage <= self.stage:
                     raise SettingError(f"stage must be from 0 to {self.stage}, got {stage!r}")
-                now = self._recomputed(int(stage))
+                now = self._past.snapshot(int(stage))
                 try:
-                    self._head = self._store.rewind(self._head, now.saved, self._runner.stills(now))
+                    head = self._store.rewind(self._head, now.saved, self._runner.stills(now))
                     break
                 except Stale:
                     self._load()
-            self._now, self._before, self._alarms = now, None, None
+            self._move(now, head)
+            self._alarms = None
             return self.decision
 
     def replay(self, since: int = 0) -> Replay:
@@ -360,16 +346,8 @@ class Agent:
         Args:
             since: Stages up to this one may be taken from a checkpoint; 0 starts from the prior.
         """
-        with self._lock:
-            base, start = self._base(since)
-            different, stage = None, start
-            for stage, batch in self._store.batches(start + 1, self.stage):
-                base, news = self._again(base, batch)
-                if news.answer != batch.answer and different is None:
-                    different = stage
-            if different is None and base.saved != self._now.saved:
-                different = stage + 1
-            return Replay(start + 1, stage - start, different is None, different)
+        with self._database.lock:
+            return self._past.replay(self._now, since)
 
     def verify(self) -> None:
         """Reads everything in the store and checks it; files above 64 MB are not when opened.
@@ -377,38 +355,19 @@ class Agent:
         Raises:
             StoreError: If anything is damaged or missing.
         """
-        with self._lock:
+        with self._database.lock:
             self._store.verify(self._store.load())
 
     def close(self) -> None:
-        """Lets go of the file. What was observed is stored already."""
-        with self._lock:
-            self._store.close()
+        """Lets go of the file, unless it is shared. What was observed is stored already."""
+        if not self._shared:
+            self._database.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _base(self, stage: int) -> tuple[Snapshot, int]:
-        """The last snapshot that is kept and not after a stage."""
-        kept = self._store.checkpoint(stage)
-        if kept is None:
-            return self._runner.start, 0
-        return self._runner.restored(kept, self._store.stills(kept)), kept.stage
-
-    def _recomputed(self, stage: int) -> Snapshot:
-        """The snapshot after a stage in the past."""
-        base, start = self._base(stage)
-        for _, batch in self._store.batches(start + 1, stage):
-            base, _ = self._again(base, batch)
-        return base
-
-    def _again(self, before: Snapshot, batch: Batch) -> tuple[Snapshot, News]:
-        rows = _data(batch.rows, (-1, *self._runner.event_shape))
-        x = None if batch.x is None else _data(batch.x, self._runner.start.decision.shape)
-        return self._runner.after(before, rows, x)
 
     def _answered_before(
         self, stage: int, batch: Batch, rows: np.ndarray, x: np.ndarray | None
@@ -463,52 +422,9 @@ def _name(name: Any, error: type[PostgradError], what: str) -> str:
 def _batch(name: str | None, x: np.ndarray | None, rows: np.ndarray, news: News) -> Batch:
     return Batch(
         id=name,
-        context=None,
         time=time.time(),
         x=None if x is None else x.tobytes(),
         rows=rows.tobytes(),
         answer=news.answer,
         alarm=None if news.alarm is None else json.dumps(dataclasses.asdict(news.alarm)),
     )
-
-
-def _data(data: bytes, shape: tuple[int, ...]) -> np.ndarray:
-    return np.frombuffer(data, "<f8").reshape(shape)
-
-
-def _alarm(text: str) -> Alarm:
-    numbers = json.loads(text)
-    return Alarm(**{**numbers, "coordinate": tuple(numbers["coordinate"])})
-
-
-# The two values of K that are timed, how often, and the most that is ever taken.
-_FEW, _MANY, _TIMINGS, _MOST = 1, 9, 7, 200
-
-
-def _affordable(
-    problem: Problem, belief: Belief, x: Any, budget_ms: float, options: dict[str, Any]
-) -> int:
-    """The largest K whose stage takes no more than the budget, but one at least."""
-    if "iterations" in options:
-        raise SettingError("budget_ms and iterations both say what K is; give one of them")
-    budget = as_array(budget_ms, SettingError, "budget_ms")
-    if budget.shape != () or not float(budget) > 0:
-        raise SettingError(f"budget_ms must be a positive number, got {budget_ms!r}")
-    few, many = (_stage_ms(problem, belief, x, options | {"iterations": k}) for k in (_FEW, _MANY))
-    each = max((many - few) / (_MANY - _FEW), 1e-6)
-    return int(np.clip(_FEW + (float(budget) - few) / each, 1, _MOST))
-
-
-def _stage_ms(problem: Problem, belief: Belief, x: Any, options: dict[str, Any]) -> float:
-    """How long `observe` takes for one observation."""
-    agent = Agent(problem, belief, x, **options)
-    theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
-    batch = problem.likelihood(jnp.asarray(agent.decision), theta).sample(random.key(0), (1,))
-    times = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same batch again and again is no world of anybody's
-        for _ in range(1 + _TIMINGS):
-            began = time.perf_counter()
-            agent.observe(np.asarray(batch))
-            times.append(time.perf_counter() - began)
-    return 1e3 * statistics.median(times[1:])

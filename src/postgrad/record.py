@@ -18,7 +18,6 @@ class Record:
     Attributes:
         stage: Its number, from one on.
         id: Its name, if it was given one.
-        context: What was known before the decision, if anything.
         time: When it was observed.
         x: The decision in force when it arose.
         rows: The data, one observation along each entry of the leading axis.
@@ -32,7 +31,6 @@ class Record:
 
     stage: int
     id: str | None
-    context: str | None
     time: datetime
     x: np.ndarray
     rows: Float[np.ndarray, "D ..."]

@@ -1,6 +1,5 @@
 """A live decision: run, decide, explain, export, plot."""
 
-import contextlib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,9 @@ import typer
 from postgrad.cli.show import EXIT_CODES, AsJson, failing, make_folder
 
 app = typer.Typer()
+
+# Rows of a file that may share a commit.
+_ROWS_AT_ONCE = 64
 
 Spec = Annotated[Path, typer.Argument(help="The problem, a .toml file.")]
 StateFile = Annotated[
@@ -65,10 +67,12 @@ def run(
         from postgrad.tables import rows
 
         spec = load(specification, allow_code=allow_code)
-        _allow_many_files()
         with Live(spec, state or _beside(specification), recover=recover) as live:
-            for arrival in arrivals(rows(data, follow=follow), spec.data, spec.context):
-                print(json.dumps(live.deliver(arrival), allow_nan=False), flush=True)
+            source = arrivals(rows(data, follow=follow), spec.data, spec.context)
+            # Whoever sends a stream may wait for the answer to each row.
+            at_once = 1 if follow or data == "-" else _ROWS_AT_ONCE
+            for line in live.deliver(source, at_once=at_once):
+                print(json.dumps(line, allow_nan=False), flush=True)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -174,15 +178,6 @@ def plot(
         typer.echo("\n".join(str(path) for path in drawn))
 
 
-def _allow_many_files() -> None:
-    """Every stream keeps three files open, and the usual limit is meant for fewer."""
-    with contextlib.suppress(ImportError, OSError, ValueError):  # not all systems have such limits
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def _beside(specification: Path) -> Path:
     return specification.with_suffix(".db")
 
@@ -193,7 +188,6 @@ def _opened(specification: Path, state: Path | None, allow_code: bool) -> Any:
     from postgrad.live import Live
     from postgrad.spec import load
 
-    _allow_many_files()
     spec, path = load(specification, allow_code=allow_code), state or _beside(specification)
     if not path.is_file():
         raise StoreError(f"there is no {path}: `postgrad run` makes it")

@@ -1,6 +1,7 @@
 """What survives: batches, states and decisions in SQLite. The only room that touches a disk."""
 
+from postgrad.store.database import Database
 from postgrad.store.rows import Batch, Head, Saved, Stale
-from postgrad.store.store import Store, names
+from postgrad.store.store import Store
 
-__all__ = ["Batch", "Head", "Saved", "Stale", "Store", "names"]
+__all__ = ["Batch", "Database", "Head", "Saved", "Stale", "Store"]

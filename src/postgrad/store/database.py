@@ -4,8 +4,9 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Self
 
 from postgrad.errors import StoreError
 from postgrad.store import schema
@@ -33,26 +34,43 @@ _ADVICE = {
 
 
 class Database:
-    """A database file with the tables of a store, or one in memory.
+    """A file of streams, or a memory of them. Agents may share one.
+
+        with pg.Database("orders.db") as database:
+            milk = pg.Agent(problem, belief, 15.0, path=database, name="milk")
+            bread = pg.Agent(problem, belief, 15.0, path=database, name="bread")
+            with database.transaction():
+                milk.observe(14.2, id="monday")
+                bread.observe(31.0, id="monday")
 
     Attributes:
         path: The file; None for memory.
-        lock: Held by whoever uses the connection.
-        identity: A random number that tells this store from others.
+        recover: Whether to go on from the last good state if something is damaged.
+        lock: Held by whoever uses it: one thread at a time.
+        identity: A random number that tells this database from others.
         witness: What was acknowledged; None for memory.
         testimony: What the witness said before the database was read.
     """
 
-    def __init__(self, path: str | None, *, recover: bool):
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, recover: bool = False):
         """Opens or makes the database, and checks it.
+
+        Args:
+            path: The file; in memory, if not given.
+            recover: Whether to go on from the last good state if something is damaged.
 
         Raises:
             StoreError: If it is damaged, of a newer format, or something else altogether.
         """
-        self.path, self._recover, self._closed = path, recover, False
+        # SQLite follows links; the witness must lie beside the same file.
+        self.path = None if path is None else os.path.realpath(os.fspath(path))
+        self.recover, self._closed = recover, False
         self.lock = threading.RLock()
-        self.witness = None if path is None else Witness(path)
+        self.witness = None if self.path is None else Witness(self.path)
         self._connection: sqlite3.Connection | None = None
+        self._depth = 0
+        self._undos: list[Callable[[], None]] = []
+        self._commits: list[tuple[int, int]] = []
         try:
             # Read before the database: what is noted later may be of later commits.
             self.testimony = {} if self.witness is None else self.witness.read()
@@ -65,6 +83,39 @@ class Database:
             self._explain(error)
             raise
         _open.add(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def streams(self) -> list[str]:
+        """The names of the streams, in the order in which they began.
+
+        Raises:
+            StoreError: If they cannot be read.
+        """
+        with self.reading() as connection:
+            found = connection.execute("SELECT name FROM streams ORDER BY stream").fetchall()
+        return [name for (name,) in found]
+
+    def holder(self, id: str, names: Sequence[str]) -> str | None:  # noqa: A002
+        """Which of some streams has a batch of that id; None if none has.
+
+        Raises:
+            StoreError: If they cannot be read.
+        """
+        if not names:
+            return None
+        marks = ", ".join("?" * len(names))
+        with self.reading() as connection:
+            found = connection.execute(
+                f"SELECT name FROM streams WHERE name IN ({marks}) AND EXISTS "
+                f"(SELECT 1 FROM batches WHERE batches.stream = streams.stream AND id = ?)",
+                (*names, id),
+            ).fetchone()
+        return None if found is None else found[0]
 
     def error(self, what: str) -> StoreError:
         """An error that names the file."""
@@ -90,25 +141,63 @@ class Database:
                 raise
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: committed at the end, or nothing of it happened."""
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All that is observed inside counts at its end, or nothing of it does.
+
+        One commit for many batches takes little longer than for one. Until the end nothing is
+        durable, and other processes that want to write wait, so that blocks should be short. If
+        the block raises, agents are as they were. Transactions nest: one that raises inside
+        another undoes its own part.
+
+        Raises:
+            StoreError: If it could not be committed. Nothing of it counts then.
+        """
         with self.reading() as connection:
+            whole, undos, commits = self._depth == 0, len(self._undos), len(self._commits)
+            if not whole and not connection.in_transaction:
+                raise StoreError("the transaction was broken off; nothing of it counts")
             try:
-                connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
+                connection.execute("BEGIN IMMEDIATE" if whole else "SAVEPOINT part")
+                self._depth += 1
+                try:
+                    yield connection
+                finally:
+                    self._depth -= 1
+                connection.execute("COMMIT" if whole else "RELEASE part")
             except BaseException:
-                self._undo(connection)
+                undoing = ["ROLLBACK"] if whole else ["ROLLBACK TO part", "RELEASE part"]
+                self._undo(connection, undoing)
+                while len(self._undos) > undos:
+                    self._undos.pop()()
+                del self._commits[commits:]
                 raise
+            if whole:
+                self._undos.clear()
+                self._acknowledge()
 
-    def acknowledge(self, stream: int, commits: int) -> None:
-        """Notes a commit with the witness, as well as can be.
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self._depth > 0
 
-        The commit has happened, so that nothing is raised: a witness that is behind does no harm.
+    def on_undo(self, undo: Callable[[], None]) -> None:
+        """Has something called, should the transaction that is open come to nothing."""
+        self._undos.append(undo)
+
+    def note(self, stream: int, commits: int) -> None:
+        """Has the witness told of a commit, once the transaction that is open is there for good."""
+        self._commits.append((stream, commits))
+
+    def _acknowledge(self) -> None:
+        """Tells the witness of commits, as well as can be.
+
+        They have happened, so that nothing is raised: a witness that is behind does no harm.
         """
         if self.witness is not None:
-            with suppress(OSError), self.lock:
-                self.witness.write(self.identity, stream, commits)
+            with suppress(OSError):
+                for stream, commits in dict(self._commits).items():
+                    self.witness.write(self.identity, stream, commits)
+        self._commits.clear()
 
     def forget(self) -> None:
         """Forgets what the witness said."""
@@ -129,10 +218,10 @@ class Database:
         if self.witness is not None:
             self.witness.close()
 
-    def _undo(self, connection: sqlite3.Connection) -> None:
+    def _undo(self, connection: sqlite3.Connection, statements: list[str]) -> None:
         try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            for statement in statements if connection.in_transaction else ():
+                connection.execute(statement)
         except sqlite3.Error:  # then a new connection begins with what was committed
             self._disconnect()
 
@@ -198,7 +287,7 @@ class Database:
 
     def _lost(self, what: str) -> None:
         """Refuses, or forgets the testimony for good."""
-        if not self._recover:
+        if not self.recover:
             raise StoreError(
                 f"{what}: acknowledged batches are missing; restore both files from a backup, or "
                 f"go on without them with Agent(..., recover=True)"
@@ -232,7 +321,7 @@ class Database:
             StoreError: If they do not.
         """
         wrong = _wrong_pages(connection)
-        if wrong and self._recover:
+        if wrong and self.recover:
             connection.execute("REINDEX")
             wrong = _wrong_pages(connection)
         if wrong:

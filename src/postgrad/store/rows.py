@@ -13,7 +13,6 @@ class Batch:
 
     Attributes:
         id: Its name, if it has one.
-        context: Reserved for what was known before the decision.
         time: When it was observed, in seconds since 1970.
         x: The decision in force, if it was named.
         rows: The data.
@@ -22,7 +21,6 @@ class Batch:
     """
 
     id: str | None
-    context: str | None
     time: float
     x: bytes | None
     rows: bytes

@@ -1,6 +1,6 @@
 """The tables of a store, format 1, and how older formats become it.
 
-Format 0 had neither contexts nor chains: each batch had a checksum of its own, so that the loss of
+Format 0 had no chains: each batch had a checksum of its own, so that the loss of
 the last ones went unnoticed.
 """
 
@@ -44,8 +44,8 @@ TABLES = {
     ),
     "batches": (
         "CREATE TABLE batches (place INTEGER PRIMARY KEY, stream INTEGER NOT NULL, id TEXT, "
-        "context TEXT, time REAL NOT NULL, x BLOB, rows BLOB NOT NULL, answer BLOB NOT NULL, "
-        "alarm TEXT, chain BLOB NOT NULL)"
+        "time REAL NOT NULL, x BLOB, rows BLOB NOT NULL, answer BLOB NOT NULL, alarm TEXT, "
+        "chain BLOB NOT NULL)"
     ),
     "ids": "CREATE UNIQUE INDEX ids ON batches (stream, id) WHERE id IS NOT NULL",
     "alarms": "CREATE INDEX alarms ON batches (stream, place) WHERE alarm IS NOT NULL",
@@ -82,7 +82,7 @@ def start_of_chain(identity: bytes, stream: int) -> bytes:
 
 
 def _from_0(connection: sqlite3.Connection) -> None:
-    """Adds contexts and chains."""
+    """Adds chains."""
     (identity,) = connection.execute("SELECT identity FROM store").fetchone()
     connection.execute("DROP INDEX ids")
     for name in ("heads", "checkpoints", "batches"):
@@ -103,12 +103,10 @@ def _from_0(connection: sqlite3.Connection) -> None:
         for place, *fields, checksum in old:
             if checksum != digest(identity, place, *fields):
                 raise StoreError(f"batch {place % STAGES} of stream {stream} is damaged")
-            name, time, x, rows, answer, alarm = fields
-            new = (name, None, time, x, rows, answer, alarm)
-            chain = digest(chain, place, *new)
+            chain = digest(chain, place, *fields)
             connection.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (place, stream, *new, chain),
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (place, stream, *fields, chain),
             )
             if place % STAGES in wanted:
                 chains[stream, place % STAGES] = chain

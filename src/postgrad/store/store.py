@@ -1,6 +1,5 @@
 """The durable state of one stream: each batch and what came of it, in one transaction."""
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,6 +8,7 @@ from dataclasses import replace
 from postgrad.errors import StoreError
 from postgrad.store.database import Database
 from postgrad.store.digest import Field, digest
+from postgrad.store.layouts import Layouts
 from postgrad.store.rows import Batch, Head, Saved, Stale
 from postgrad.store.schema import STAGES, start_of_chain
 
@@ -17,47 +17,36 @@ EVERY = 64
 # Rows that are read at a time: memory stays flat, and no reading is in the way for long.
 _CHUNK = 256
 
-_BATCH = "place, id, context, time, x, rows, answer, alarm, chain"
+_BATCH = "place, id, time, x, rows, answer, alarm, chain"
 _POINT = "stage, commits, chain, still, layout, state, report_layout, report, counters, checksum"
 
 
 class Store:
     """One named stream in a database.
 
+    Attributes:
+        database: Where it is.
+        layouts: What the words of stored arrays are.
+        settings: What the stream began with; None if it is new.
+
     Every row has a checksum that binds it to the store, the stream and the stage; those of batches
     form a chain, whose end is in the head. What is read is checked.
     """
 
-    def __init__(self, path: str | None, name: str, *, recover: bool = False):
-        """Opens the database.
+    def __init__(self, database: Database, name: str):
+        """Finds the stream.
 
         Args:
-            path: The file; None for memory.
+            database: Where it is.
             name: Which stream.
-            recover: Whether to go on although acknowledged batches are missing.
 
         Raises:
-            StoreError: If the database is damaged, or another process does not let go of it.
+            StoreError: If the list of streams is damaged.
         """
-        self._name, self._recover = name, recover
-        self._layouts: dict[str, int] = {}
-        self._headers: dict[int, str] = {}
+        self.database, self._name = database, name
+        self.layouts = Layouts(database)
         self._stream = 0
-        self._database = Database(path, recover=recover)
-        try:
-            self.settings = self._find_stream()
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether it is a file."""
-        return self._database.path is not None
-
-    def close(self) -> None:
-        """Closes the database."""
-        self._database.close()
+        self.settings = self._find_stream()
 
     def create(self, settings: str, saved: Saved) -> str | None:
         """Begins the stream.
@@ -65,7 +54,7 @@ class Store:
         Returns:
             The settings that are there already, if another process was faster; else None.
         """
-        with self._database.writing() as connection:
+        with self.database.transaction() as connection:
             taken = connection.execute("SELECT 1 FROM streams WHERE name = ?", (self._name,))
             new = taken.fetchone() is None
             if new:
@@ -75,15 +64,15 @@ class Store:
                 row = (self._stream, self._name, settings)
                 connection.execute(
                     "INSERT INTO streams VALUES (?, ?, ?, ?)",
-                    (*row, digest(self._database.identity, *row)),
+                    (*row, digest(self.database.identity, *row)),
                 )
-                chain = start_of_chain(self._database.identity, self._stream)
+                chain = start_of_chain(self.database.identity, self._stream)
                 self._insert(connection, "heads", Head(saved, 1, chain))
+                self.database.note(self._stream, 1)
         if not new:
             self.settings = self._find_stream()
             return self.settings
         self.settings = settings
-        self._acknowledge(1)
         return None
 
     def load(self) -> Head:
@@ -92,7 +81,7 @@ class Store:
         Raises:
             StoreError: If it is damaged, or batches that were acknowledged are missing.
         """
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(
                 f"SELECT {_POINT} FROM heads WHERE stream = ?", (self._stream,)
             ).fetchall()
@@ -110,9 +99,9 @@ class Store:
             # of a later stage, and its own head will tell.
             if last != expected and self._is_current(connection, head):
                 raise StoreError(f"the last batches are missing or damaged; {_RECOVER}")
-        _, acknowledged = self._database.testimony.get(self._stream, (b"", 0))
+        _, acknowledged = self.database.testimony.get(self._stream, (b"", 0))
         if acknowledged > head.commits:
-            if not self._recover:
+            if not self.database.recover:
                 raise StoreError(
                     f"{acknowledged - head.commits} acknowledged batches are missing: the "
                     f"database or its log was damaged or replaced; restore all of its files from "
@@ -124,7 +113,7 @@ class Store:
 
     def is_current(self, head: Head) -> bool:
         """Whether nobody has written since."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return self._is_current(connection, head)
 
     def append(
@@ -143,13 +132,13 @@ class Store:
             StoreError: If it could not be recorded; nothing was.
         """
         place = self._place(saved.stage)
-        fields = (batch.id, batch.context, batch.time, batch.x, batch.rows, batch.answer)
+        fields = (batch.id, batch.time, batch.x, batch.rows, batch.answer)
         chain = digest(head.chain, place, *fields, batch.alarm)
         new = Head(saved, head.commits + 1, chain)
-        with self._database.writing() as connection:
+        with self.database.transaction() as connection:
             self._update(connection, head, new)
             connection.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (place, self._stream, *fields, batch.alarm, chain),
             )
             if stills is not None:
@@ -157,7 +146,7 @@ class Store:
             if saved.stage % EVERY == 0:
                 self._insert(connection, "checkpoints", new)
                 self._thin(connection, saved.stage)
-        self._acknowledge(new.commits)
+            self.database.note(self._stream, new.commits)
         return new
 
     def rewind(self, head: Head, saved: Saved, stills: tuple[str, bytes] | None) -> Head:
@@ -168,12 +157,12 @@ class Store:
         """
         chain = self._chain(saved.stage)
         new = Head(saved, head.commits + 1, chain)
-        with self._database.writing() as connection:
+        with self.database.transaction() as connection:
             self._update(connection, head, new)
             self._drop_after(connection, saved.stage)
             if stills is not None:
                 self._keep_stills(connection, saved.still, *stills)
-        self._acknowledge(new.commits)
+            self.database.note(self._stream, new.commits)
         return new
 
     def rebuild(self, saved: Saved, stills: tuple[str, bytes] | None) -> Head:
@@ -183,7 +172,7 @@ class Store:
 
     def find(self, name: str) -> tuple[int, Batch] | None:
         """The stage and the batch of that id, if there was one."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             found = connection.execute(
                 "SELECT place FROM batches WHERE stream = ? AND id = ?", (self._stream, name)
             ).fetchone()
@@ -193,7 +182,7 @@ class Store:
         for number, batch in self.batches(stage, stage):
             if batch.id == name:
                 return number, batch
-        raise self._database.error(f"the index of ids is damaged at {name!r}; {_RECOVER}")
+        raise self.database.error(f"the index of ids is damaged at {name!r}; {_RECOVER}")
 
     def batches(self, first: int, last: int) -> Iterator[tuple[int, Batch]]:
         """Stages and batches from one stage to another, read a few at a time.
@@ -203,7 +192,7 @@ class Store:
         """
         for start in range(max(first, 1), last + 1, _CHUNK):
             stop = min(start + _CHUNK - 1, last)
-            with self._database.reading() as connection:
+            with self.database.reading() as connection:
                 rows = connection.execute(
                     f"SELECT {_BATCH} FROM batches WHERE place BETWEEN ? AND ? ORDER BY place",
                     (self._place(start - 1), self._place(stop)),
@@ -212,7 +201,7 @@ class Store:
 
     def alarms(self) -> list[tuple[int, str]]:
         """The stages and texts of all alarms."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             places = connection.execute(
                 "SELECT place FROM batches WHERE stream = ? AND alarm IS NOT NULL ORDER BY place",
                 (self._stream,),
@@ -223,7 +212,7 @@ class Store:
 
     def checkpoint(self, stage: int) -> Saved | None:
         """The last good checkpoint that is not after a stage; None for the beginning."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(
                 f"SELECT {_POINT} FROM checkpoints WHERE stream = ? AND stage <= ? "
                 f"ORDER BY stage DESC",
@@ -242,16 +231,16 @@ class Store:
         """The header and the words of the arrays that stages do not change, if not the first."""
         if saved.still == 0:
             return None
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             found = connection.execute(
                 "SELECT layout, arrays, checksum FROM stills WHERE stream = ? AND stage = ?",
                 (self._stream, saved.still),
             ).fetchone()
             layout, arrays, checksum = found or (0, b"", b"")
-            bound = (self._database.identity, self._stream, saved.still, layout, arrays)
+            bound = (self.database.identity, self._stream, saved.still, layout, arrays)
             if checksum != digest(*bound):
                 raise StoreError(f"the state is damaged; {_RECOVER}")
-            return self._header(connection, layout), arrays
+            return self.layouts.header(connection, layout), arrays
 
     def last_good(self, first: int) -> int:
         """How far batches can be read without a gap, from a stage on."""
@@ -267,12 +256,12 @@ class Store:
         Raises:
             StoreError: If anything is damaged or missing.
         """
-        with self._database.reading() as connection:
-            self._database.check_pages(connection)
+        with self.database.reading() as connection:
+            self.database.check_pages(connection)
             self._check_streams(connection)
+            self.layouts.forget()
             for (layout,) in connection.execute("SELECT layout FROM layouts").fetchall():
-                self._headers.pop(layout, None)
-                self._header(connection, layout)
+                self.layouts.header(connection, layout)
             points = connection.execute(
                 f"SELECT {_POINT} FROM checkpoints WHERE stream = ?", (self._stream,)
             ).fetchall()
@@ -281,7 +270,7 @@ class Store:
         self.stills(head.saved)
         count = sum(1 for _ in self.batches(1, head.saved.stage))
         if count != head.saved.stage:
-            raise self._database.error(f"{head.saved.stage - count} batches are missing")
+            raise self.database.error(f"{head.saved.stage - count} batches are missing")
 
     # How rows are found and checked.
 
@@ -289,7 +278,7 @@ class Store:
         return self._stream * STAGES + stage
 
     def _find_stream(self) -> str | None:
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             found = connection.execute(
                 "SELECT stream, name, settings, checksum FROM streams WHERE name = ?",
                 (self._name,),
@@ -298,7 +287,7 @@ class Store:
                 self._check_streams(connection)
                 return None
             *row, checksum = found
-            if checksum != digest(self._database.identity, *row):
+            if checksum != digest(self.database.identity, *row):
                 raise StoreError("the settings of the stream are damaged; restore a backup")
             self._stream = row[0]
             return row[2]
@@ -308,20 +297,20 @@ class Store:
         last = 0
         for *row, checksum in connection.execute("SELECT * FROM streams ORDER BY stream"):
             last = last + 1
-            if checksum != digest(self._database.identity, *row) or row[0] != last:
+            if checksum != digest(self.database.identity, *row) or row[0] != last:
                 raise StoreError("the list of streams is damaged; restore a backup")
-        if max(self._database.testimony, default=0) > last:
-            if not self._recover:
+        if max(self.database.testimony, default=0) > last:
+            if not self.database.recover:
                 raise StoreError(
                     "a stream that was acknowledged is missing; restore all files from a backup, "
                     "or go on without it with Agent(..., recover=True)"
                 )
-            self._database.forget()
+            self.database.forget()
 
     def _checked(
         self, rows: list[tuple[Field, ...]], first: int, last: int
     ) -> Iterator[tuple[int, Batch]]:
-        identity = self._database.identity
+        identity = self.database.identity
         if first == 1:
             chain: Field = start_of_chain(identity, self._stream)
         else:
@@ -331,39 +320,29 @@ class Store:
             row = rows[stage - first] if stage - first < len(rows) else (None,)
             place, *fields, checksum = row if len(row) > 1 else (None, None)
             if place != self._place(stage) or checksum != digest(chain, place, *fields):
-                raise self._database.error(f"batch {stage} is damaged or missing; restore a backup")
+                raise self.database.error(f"batch {stage} is damaged or missing; restore a backup")
             chain = checksum
             yield stage, Batch(*fields)  # type: ignore[arg-type]
 
     def _chain(self, stage: int) -> bytes:
         if stage == 0:
-            return start_of_chain(self._database.identity, self._stream)
-        with self._database.reading() as connection:
+            return start_of_chain(self.database.identity, self._stream)
+        with self.database.reading() as connection:
             found = connection.execute(
                 "SELECT chain FROM batches WHERE place = ?", (self._place(stage),)
             ).fetchone()
         if found is None:
-            raise self._database.error(f"batch {stage} is missing; restore a backup")
+            raise self.database.error(f"batch {stage} is missing; restore a backup")
         return found[0]
 
     def _head(self, connection: sqlite3.Connection, row: tuple[Field, ...], complaint: str) -> Head:
         *point, checksum = row
-        if checksum != digest(self._database.identity, self._stream, *point):
+        if checksum != digest(self.database.identity, self._stream, *point):
             raise StoreError(complaint)
         stage, commits, chain, still, layout, state, report_layout, report, counters = point
-        headers = (self._header(connection, number) for number in (layout, report_layout))
+        headers = (self.layouts.header(connection, number) for number in (layout, report_layout))
         saved = Saved(stage, next(headers), state, next(headers), report, counters, still)  # type: ignore[arg-type]
         return Head(saved, commits, chain)  # type: ignore[arg-type]
-
-    def _header(self, connection: sqlite3.Connection, layout: Field) -> str:
-        if layout not in self._headers:
-            found = connection.execute(
-                "SELECT header, checksum FROM layouts WHERE layout = ?", (layout,)
-            ).fetchone()
-            if found is None or found[1] != digest(self._database.identity, layout, found[0]):
-                raise StoreError("a description of stored arrays is damaged; restore a backup")
-            self._headers[layout] = found[0]  # type: ignore[index]
-        return self._headers[layout]  # type: ignore[index]
 
     def _is_current(self, connection: sqlite3.Connection, head: Head) -> bool:
         found = connection.execute(
@@ -380,30 +359,13 @@ class Store:
             head.commits,
             head.chain,
             saved.still,
-            self._layout(connection, saved.header),
+            self.layouts.number(connection, saved.header),
             saved.state,
-            self._layout(connection, saved.report_header),
+            self.layouts.number(connection, saved.report_header),
             saved.report,
             saved.counters,
         )
-        return (*point, digest(self._database.identity, self._stream, *point))
-
-    def _layout(self, connection: sqlite3.Connection, header: str) -> int:
-        """The number of a header, which is stored once for all rows."""
-        if header not in self._layouts:
-            found = connection.execute(
-                "SELECT layout FROM layouts WHERE header = ?", (header,)
-            ).fetchone()
-            if found is None:
-                last = connection.execute("SELECT coalesce(max(layout), 0) FROM layouts")
-                layout = last.fetchone()[0] + 1
-                connection.execute(
-                    "INSERT INTO layouts VALUES (?, ?, ?)",
-                    (layout, header, digest(self._database.identity, layout, header)),
-                )
-                return layout  # remembered when it has been committed
-            self._layouts[header] = found[0]
-        return self._layouts[header]
+        return (*point, digest(self.database.identity, self._stream, *point))
 
     def _insert(self, connection: sqlite3.Connection, table: str, head: Head) -> None:
         connection.execute(
@@ -424,10 +386,10 @@ class Store:
     def _keep_stills(
         self, connection: sqlite3.Connection, stage: int, header: str, arrays: bytes
     ) -> None:
-        row = (self._stream, stage, self._layout(connection, header), arrays)
+        row = (self._stream, stage, self.layouts.number(connection, header), arrays)
         connection.execute(
             "INSERT OR REPLACE INTO stills VALUES (?, ?, ?, ?, ?)",
-            (*row, digest(self._database.identity, *row)),
+            (*row, digest(self.database.identity, *row)),
         )
 
     def _thin(self, connection: sqlite3.Connection, stage: int) -> None:
@@ -459,40 +421,19 @@ class Store:
 
     def _force(self, saved: Saved, chain: bytes, stills: tuple[str, bytes] | None) -> int:
         """Writes a head whatever is there, with a number above all that were acknowledged."""
-        with self._database.writing() as connection:
+        with self.database.transaction() as connection:
             found = connection.execute(
                 "SELECT commits FROM heads WHERE stream = ?", (self._stream,)
             ).fetchone()
             known = found[0] if found and isinstance(found[0], int) else 0
-            _, acknowledged = self._database.testimony.get(self._stream, (b"", 0))
+            _, acknowledged = self.database.testimony.get(self._stream, (b"", 0))
             commits = max(known if known < STAGES else 0, acknowledged) + 1
             self._drop_after(connection, saved.stage)
             self._insert(connection, "heads", Head(saved, commits, chain))
             if stills is not None:
                 self._keep_stills(connection, saved.still, *stills)
-        self._acknowledge(commits)
+            self.database.note(self._stream, commits)
         return commits
-
-    def _acknowledge(self, commits: int) -> None:
-        self._database.acknowledge(self._stream, commits)
 
 
 _RECOVER = "restore a backup, or try Agent(..., recover=True)"
-
-
-def names(path: str) -> list[str]:
-    """The streams of a file, in the order in which they began.
-
-    Raises:
-        StoreError: If there is no such file, or it is damaged.
-    """
-    if not os.path.isfile(path):
-        raise StoreError(f"there is no file {path}")
-    database = Database(os.path.abspath(path), recover=False)
-    try:
-        with database.reading() as connection:
-            return [
-                name for (name,) in connection.execute("SELECT name FROM streams ORDER BY stream")
-            ]
-    finally:
-        database.close()
