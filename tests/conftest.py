@@ -7,6 +7,14 @@ from importlib.metadata import version
 
 import pytest
 
+# With as many workers as processors each keeps to its own. XLA would have each use all of them, and
+# its threads wait for each other by turning in circles: a quarter of the time went there.
+if hasattr(os, "sched_setaffinity") and "PYTEST_XDIST_WORKER" in os.environ:
+    _own, _workers = (os.environ[f"PYTEST_XDIST_WORKER{what}"] for what in ("", "_COUNT"))
+    _processors = sorted(os.sched_getaffinity(0))
+    if int(_workers) >= len(_processors):
+        os.sched_setaffinity(0, {_processors[int(_own.removeprefix("gw")) % len(_processors)]})
+
 # Most programs here are run once or twice, and compiling them takes longer than running them. So
 # XLA does not optimise much, and goes without its slowest code generator and its threads; with
 # `XLA_FLAGS= JAX_DISABLE_MOST_OPTIMIZATIONS=0 make test` all is compiled as it is for users.

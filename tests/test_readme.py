@@ -35,8 +35,9 @@ def test_arrays_are_float64():
 def test_examples_of_pages_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = (README.parent / "docs" / f"{page}.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(compile(example, f"{page}.md", "exec"), {})
+    scope = {}
+    for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(example, f"{page}.md", "exec"), scope)
     words = {"durable": "After 1 batch the decision is", "backtesting": "hindsight"}[page]
     assert words in capsys.readouterr().out
 

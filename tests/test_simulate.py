@@ -17,7 +17,6 @@ from postgrad.problems import quadratic
 from postgrad.simulation import _Size
 
 # What is said to be the same bit for bit must be so in programs as users have them.
-pytestmark = pytest.mark.usefixtures("optimised")
 
 ONE = quadratic.univariate_dependent()
 

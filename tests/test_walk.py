@@ -178,6 +178,10 @@ def test_data_that_answer_to_decisions_need_those_in_force():
         pg.backtest(stocked, PRIOR, 5.0, DEMAND[:, 0], **PAPER)
     stock = np.full((DAYS, 1), 8.0)
     result = pg.backtest(stocked, PRIOR, 5.0, DEMAND[:, 0], in_force=stock, **PAPER)
+    assert result.counterfactual
+    assert "not what ours would have cost" in str(result)
+    assert not walk().counterfactual
+    assert "would have cost" not in str(walk())
     agent = pg.Agent(stocked, PRIOR, 5.0, **PAPER)
     for row in DEMAND[:-1, 0]:
         agent.observe([row], x=8.0)
@@ -229,6 +233,7 @@ def test_what_is_shown():
     assert lines[0].split() == ["postgrad", "saa", "saa-3", "hindsight"]
     assert [line.split()[0] for line in lines[1:]] == ["bread", "rolls", "total"]
     table = result.to_csv().splitlines()
+    assert table[0].endswith(",decision hindsight,cost hindsight,spread postgrad")
     assert len(table) == 1 + 2 * result.scored
     assert table[1].startswith(f"d4,,bread,{float(DEMAND[4, 0])!r},")
     assert result.cumulative()["saa"][-1] == pytest.approx(result.total["saa"])

@@ -1,5 +1,6 @@
 """Figures of live decisions and of backtests, as PNG and SVG."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path
             axes.plot(
                 days,
                 curves[name] - best,
-                color="#3a3a3a" if name == "hindsight" else colour,
+                color=colour,
                 ls=dashes,
                 lw=2.0 if first else 1.3,
                 zorder=3 if first else 2,
@@ -72,8 +73,17 @@ def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path
         return save(figure, stem)
 
 
-def draw_stream(agent: Agent, stem: Path, *, title: str = "") -> list[Path]:
-    """Decisions with their interval, the posterior's fan, surprise, and cost over time."""
+def draw_stream(
+    agent: Agent, stem: Path, *, title: str = "", labels: Sequence[str] = ()
+) -> list[Path]:
+    """Decisions with their interval, the posterior's fan, surprise, and cost over time.
+
+    Args:
+        agent: Whose stream it is.
+        stem: Where to write, without the ending.
+        title: Above the figure.
+        labels: Names of the decision's entries, where it has several.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -84,7 +94,7 @@ def draw_stream(agent: Agent, stem: Path, *, title: str = "") -> list[Path]:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.2, 9.6), layout="constrained")
         decisions, fan, surprise, cost = figure.subplots(4, 1, sharex=True)
-        _draw_decisions(decisions, stages, records)
+        _draw_decisions(decisions, stages, records, labels)
         decisions.set_title(title, **_OWN_WORDS)
         decisions.set_ylabel("decision and data")
         _draw_fan(fan, agent, stages)
@@ -94,7 +104,9 @@ def draw_stream(agent: Agent, stem: Path, *, title: str = "") -> list[Path]:
         return save(figure, stem)
 
 
-def _draw_decisions(axes: "Axes", stages: np.ndarray, records: list[Any]) -> None:
+def _draw_decisions(
+    axes: "Axes", stages: np.ndarray, records: list[Any], labels: Sequence[str]
+) -> None:
     decisions = np.stack([np.ravel(record.decision) for record in records])
     data = [np.asarray(record.rows).reshape(len(record.rows), -1) for record in records]
     known = [record.interval is not None for record in records]
@@ -105,12 +117,16 @@ def _draw_decisions(axes: "Axes", stages: np.ndarray, records: list[Any]) -> Non
             at = np.repeat(stages, [len(rows) for rows in data])
             shade = _GREY if decisions.shape[1] == 1 else colour
             axes.plot(at, seen, ".", color=shade, ms=2.5, alpha=0.6)
-        axes.plot(stages, decisions[:, i], color=colour, lw=1.5)
+        label = labels[i] if labels else None
+        axes.plot(stages, decisions[:, i], color=colour, lw=1.5, label=label)
         if all(known):
             ends = np.stack([[np.ravel(end)[i] for end in record.interval] for record in records])
             axes.fill_between(stages, ends[:, 0], ends[:, 1], color=colour, alpha=0.2, lw=0)
     for stage in [record.stage for record in records if record.alarm is not None]:
         axes.axvline(stage, color=_RED, lw=0.8, ls=":")
+    if labels:
+        for text in axes.legend(loc="upper left", ncols=4, fontsize="small").get_texts():
+            text.set(**_OWN_WORDS)
 
 
 def _draw_fan(axes: "Axes", agent: Agent, stages: np.ndarray) -> None:

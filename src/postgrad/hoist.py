@@ -1,4 +1,4 @@
-"""Drawing random numbers in bulk, outside the loop that uses them."""
+"""Drawing random numbers once: in bulk, outside the loop that uses them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,27 @@ from typing import Any
 import jax
 import jax.core
 import jax.extend.core as jec
-from jaxtyping import PyTree
+import jax.numpy as jnp
+from jax import random
+from jaxtyping import Array, PyTree
+
+
+def once(draws: PyTree, key: Array) -> PyTree:
+    """The same numbers, which XLA computes once and keeps.
+
+    XLA repeats a chain of cheap operations in each place that uses its result, and a normal draw is
+    such a chain, of a hundred operations. It does not repeat divisions; so draws are divided by a
+    one of which it does not know that it is one. Programs become a third shorter, and faster.
+    (Its own barrier against this is taken away before such chains are repeated.)
+
+    Args:
+        draws: Numbers that were drawn.
+        key: Any key at hand.
+    """
+    one = jnp.where(jnp.ravel(random.key_data(key))[0] | 1 > 0, 1.0, jnp.nan)
+    return jax.tree.map(
+        lambda leaf: leaf / one if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, draws
+    )
 
 
 def hoist(

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs import Belief
 from postgrad.gradients import Gradient
-from postgrad.hoist import hoist
+from postgrad.hoist import hoist, once
 from postgrad.marginals import marginals
 from postgrad.problem import Decision, Problem
 from postgrad.quasi import lattice_keys
@@ -63,41 +63,28 @@ class Landscape(eqx.Module):
 
     def thetas(self, key: Array, count: int) -> PyTree:
         """Draws from the belief, evenly spread where it can be."""
-        return jax.vmap(self.belief.sample)(_keys(self.belief.sample, key, (count,), _THETA))
+        keys = _keys(self.belief.sample, key, (count,), _THETA)
+        return once(jax.vmap(self.belief.sample)(keys), key)
 
     def survey(
         self, thetas: PyTree, key: Array, count: int, x: Decision
     ) -> Callable[[Decision], Point]:
         """X -> what m thetas with `count` draws of xi for each say; all drawing is done here."""
         m = jax.tree.leaves(thetas)[0].shape[0]
-        keys = _keys(self._draw(thetas, x), key, (count, m))
-        level = self._level(thetas, random.fold_in(key, 1), x)
-
-        def look(draws: PyTree, x: Decision) -> Point:
-            each = jax.vmap(lambda theta, keys: self._average(theta, keys, x, level), (0, 1))
-            return Point(*each(*draws))
-
-        # What needs no x (random numbers, and demand that no decision changes) is computed once.
-        prepare, finish = hoist(look, (thetas, keys), x)
-        prepared = prepare((thetas, keys))
-        return lambda x: finish(prepared, x)
+        return self._looks(thetas, key, (count, m), x)
 
     def side_by_side(self, thetas: PyTree, key: Array, x: Decision) -> Point:
         """The thetas with the same noise for all.
 
         What is common to them is wrong by the noise of few draws; how they differ is not.
         """
-        keys = _keys(self._draw(thetas, x), key, (_NODES,))
-        level = self._level(thetas, random.fold_in(key, 1), x)
-        return Point(*jax.vmap(lambda theta: self._average(theta, keys, x, level))(thetas))
+        return self._looks(thetas, key, (_NODES,), x)(x)
 
-    def squares(self, thetas: PyTree, key: Array, x: Decision) -> Float[Array, "..."]:
-        """The mean square of the gradient of a single draw of (theta, xi)."""
+    def singles(self, thetas: PyTree, key: Array, x: Decision) -> Callable[[Decision], Array]:
+        """X -> the mean square of the gradient of a single draw of (theta, xi)."""
         m = jax.tree.leaves(thetas)[0].shape[0]
-        keys = _keys(self._draw(thetas, x), key, (m,))
-        level = self._level(thetas, random.fold_in(key, 1), x)
-        single = jax.vmap(lambda theta, key: self._average(theta, key[None], x, level)[1])
-        return jnp.mean(jnp.square(single(thetas, keys)), axis=0)
+        look = self._looks(thetas, key, (1, m), x)
+        return lambda x: jnp.mean(jnp.square(look(x).gradients), axis=0)
 
     def spacing(self, thetas: PyTree, x: Decision) -> float:
         """How far apart the values of xi are, if they are counts that no decision changes."""
@@ -124,6 +111,23 @@ class Landscape(eqx.Module):
         if groups == 1:
             return jnp.full(means.shape[1:], jnp.nan)
         return jnp.std(means, axis=0, ddof=1) / jnp.sqrt(groups)
+
+    def _looks(
+        self, thetas: PyTree, key: Array, shape: tuple[int, ...], x: Decision
+    ) -> Callable[[Decision], Point]:
+        """X -> what thetas say, by keys of this shape: draws by thetas, or the same for all."""
+        keys = _keys(self._draw(thetas, x), key, shape)
+        level = self._level(thetas, random.fold_in(key, 1), x)
+
+        def look(draws: tuple[PyTree, Array], x: Decision) -> Point:
+            axes = (0, 1 if len(shape) > 1 else None)
+            each = jax.vmap(lambda theta, keys: self._average(theta, keys, x, level), axes)
+            return Point(*each(*draws))
+
+        # What needs no x (random numbers, and demand that no decision changes) is computed once.
+        prepare, finish = hoist(look, (thetas, keys), x)
+        prepared = once(prepare((thetas, keys)), key)
+        return lambda x: finish(prepared, x)
 
     def _law(self, x: Decision, theta: PyTree) -> Any:
         law = self.problem.model(x, theta)

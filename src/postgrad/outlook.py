@@ -8,6 +8,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import log_likelihood
+from postgrad.hoist import once
 from postgrad.landscape import SCOUTS, Landscape
 from postgrad.problem import Decision
 
@@ -81,11 +82,11 @@ def outlook(
     problem, likelihood = land.problem, land.problem.likelihood
 
     def spread(theta: PyTree, key: Array) -> Array:
-        draws = problem.model(x, theta).sample(key, (_DRAWS,))
+        draws = once(problem.model(x, theta).sample(key, (_DRAWS,)), key)
         return jnp.var(jax.vmap(lambda xi: problem.cost(x, xi))(draws), ddof=1)
 
     def believed_after(theta: PyTree, key: Array) -> Decision:
-        seen = likelihood(x, theta).sample(key, (batch.shape[0],))
+        seen = once(likelihood(x, theta).sample(key, (batch.shape[0],)), key)
         log_f = jax.vmap(lambda other: log_likelihood(likelihood, x, other, seen, weight))(thetas)
         return jnp.tensordot(jnp.exp(log_f - logsumexp(log_f)), slopes, axes=1)
 

@@ -45,6 +45,9 @@ LINES: dict[str, tuple[str, Any]] = {
     "two-stage": ("#c99a1b", _SOLID),
     "perfgd": ("#c99a1b", _DASHED),
     "spsa": ("#c99a1b", _DOTTED),
+    "hindsight": ("#3a3a3a", _DOTTED),
+    "normal": ("#c8553d", _DASHED),
+    "last-value": ("#7f7f7f", _MIXED),
 }
 # How many points a curve has at most.
 _BINS = 150

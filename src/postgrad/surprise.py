@@ -9,6 +9,7 @@ from jax import random
 from jaxtyping import Array, Float
 
 from postgrad.beliefs import Belief
+from postgrad.hoist import once
 from postgrad.problem import Decision, Model
 
 # How many replicates are set aside to find the centre.
@@ -80,9 +81,9 @@ def surprise(
 
     count = _CENTRE + replicates
     keys = random.split(key, 2 + count)
-    thetas = belief.sample(keys[0], (count,))
+    thetas = once(belief.sample(keys[0], (count,)), key)
     draws = jax.vmap(lambda theta, key: likelihood(x, theta).sample(key, weight.shape))
-    foreseen = jnp.asarray(draws(thetas, keys[2:]), float)
+    foreseen = once(jnp.asarray(draws(thetas, keys[2:]), float), key)
     # From replicates set aside, so that the centre favours neither the batch nor those compared.
     centre = jnp.sort(foreseen[:_CENTRE, 0], axis=0)[_CENTRE // 2]
 

@@ -45,6 +45,8 @@ class Backtest:
         decisions: Of each way of deciding, days by items; NaN where it was not asked.
         costs: Likewise; zero where the demand is not known.
         spread: One standard deviation of what is not known about our decisions; NaN if not told.
+        counterfactual: Whether the model says that other decisions would have led to other data.
+            Then costs do not tell what the decisions would have cost.
     """
 
     items: tuple[str, ...]
@@ -56,6 +58,7 @@ class Backtest:
     decisions: Mapping[str, np.ndarray]
     costs: Mapping[str, np.ndarray]
     spread: np.ndarray
+    counterfactual: bool
 
     @property
     def scored(self) -> int:
@@ -94,13 +97,18 @@ class Backtest:
             f"{row:<{width}}" + "".join(f"{costs[name]:>14,.2f}" for name in names)
             for row, costs in rows
         ]
+        if self.counterfactual:
+            lines.append(
+                "The model says that decisions change the demand. These costs are of the demand\n"
+                "that others' decisions led to, and not what ours would have cost."
+            )
         return "\n".join(lines)
 
     def to_csv(self) -> str:
         """Every scored decision with what it cost, one line each."""
         names = list(self.costs)
         kinds = [f"{what} {name}" for name in names for what in ("decision", "cost")]
-        lines = [["date", "context", "item", "demand", *kinds]]
+        lines = [["date", "context", "item", "demand", *kinds, f"spread {_OURS}"]]
         for day in range(self.burn_in, len(self.dates)):
             context = "" if self.contexts is None else self.contexts[day]
             for i in np.flatnonzero(self.known[day]):
@@ -109,8 +117,9 @@ class Backtest:
                     for name in names
                     for table in (self.decisions, self.costs)
                 ]
-                demand = repr(float(self.demand[day, i]))
+                demand, spread = repr(float(self.demand[day, i])), float(self.spread[day, i])
                 lines.append([self.dates[day], context, self.items[i], demand, *numbers])
+                lines[-1].append("" if np.isnan(spread) else repr(spread))
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(lines)
         return text.getvalue()
@@ -191,6 +200,7 @@ def backtest(
         decisions=decisions,
         costs={name: walk.costs(chosen) for name, chosen in decisions.items()},
         spread=walk.spread,
+        counterfactual=walk.counterfactual,
     )
 
 
@@ -231,7 +241,8 @@ class _Walk:
         first = algorithm.init(belief, x if joint else np.ravel(x)[0])
         starts = jnp.broadcast_to(jnp.asarray(x, float), (len(each), *first.x.shape))
         theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
-        if in_force is None and each[0].kind(first.x, theta).depends_on_decision:
+        self.counterfactual = each[0].kind(first.x, theta).depends_on_decision
+        if in_force is None and self.counterfactual:
             raise SettingError(
                 "the model depends on the decision: in_force must say under which decisions the "
                 "data arose"

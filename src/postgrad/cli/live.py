@@ -169,7 +169,10 @@ def plot(
             path
             for number, stream in enumerate(streams)
             for path in draw_stream(
-                live.agent(*stream), out / f"stream-{number + 1}", title=_heading(*stream)
+                live.agent(*stream),
+                out / f"stream-{number + 1}",
+                title=_heading(*stream),
+                labels=live.specification.data.known if live.together else (),
             )
         ]
     if as_json:

@@ -114,14 +114,15 @@ class Newton(Descent):
         land, feasible = stage.landscape, stage.landscape.problem.feasible
         fine = stage.thetas * stage.draws >= _FINE
         root = random.fold_in(random.key(0), stage.number) if fine else stage.key
-        key_theta, key_xi, key_scout = (random.fold_in(root, i) for i in (0, 2, 3))
+        key_theta, key_xi, key_scout, key_single = (random.fold_in(root, i) for i in (0, 2, 3, 4))
         thetas = land.thetas(key_theta, stage.thetas)
         look = land.survey(thetas, key_xi, stage.draws, x)
         here = look(x)
 
         total = stage.thetas * stage.draws
         few = total < _MEASURABLE
-        known = _measured(land, look, here, thetas, random.fold_in(root, 4), x, state, stage)
+        singles = land.singles(thetas, key_single, x)
+        known = _measured(land, look, here, singles(x), thetas, x, state, stage)
         # Few draws would make the same error in slope and curvature; then what was known before.
         earlier = (state.count > 0) & (not fine)
         bends = jnp.where(earlier, state.curvature, known.curvature)
@@ -164,7 +165,7 @@ class Newton(Descent):
         )
         # Where the stage ends, the cost may bend otherwise than where it began.
         there = look(solution)
-        ends = _measured(land, look, there, thetas, random.fold_in(root, 5), solution, known, stage)
+        ends = _measured(land, look, there, singles(solution), thetas, solution, known, stage)
         bends = ends.curvature + jnp.diag(_guess(ends, ends.curvature, solution))
         course = Course(slopes, noises, positive(bends), gain, settled.astype(gain.dtype))
         known = eqx.tree_at(lambda track: (track.reach, track.variance), known, (reach, left))
@@ -219,23 +220,23 @@ def _measured(
     land: Landscape,
     look: Look,
     here: Point,
+    squares: Decision,
     thetas: PyTree,
-    key: Array,
     x: Decision,
     state: Track,
     stage: Stage,
 ) -> Track:
     """What is remembered, with the second derivative of F and the spread of gradients anew.
 
-    The derivative comes from differences of the gradient with the same draws.
+    The derivative comes from differences of the gradient with the same draws; `squares` is the mean
+    square of the gradient of a single draw.
     """
     d, fresh = x.size, float(stage.thetas * stage.draws)
     fine = fresh >= _FINE
     before = jnp.minimum(state.count, _PATIENCE)
     weight = jnp.where(state.count > 0, fresh / (fresh + before), 1.0)
     slope = land.slope(here).ravel()
-    squares = land.squares(thetas, key, x).ravel()
-    squares = state.squares + weight * (squares - state.squares)
+    squares = state.squares + weight * (squares.ravel() - state.squares)
     if fine:  # then the mean is known, and what is left is spread
         squares = jnp.maximum(squares - jnp.square(slope), 0.0)
     state = eqx.tree_at(lambda track: track.squares, state, squares)

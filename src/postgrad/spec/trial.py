@@ -34,6 +34,7 @@ class Trial:
             "burn_in": result.burn_in,
             "first": result.dates[result.burn_in],
             "last": result.dates[-1],
+            "counterfactual": result.counterfactual,
             "items": result.by_item,
         }
 
