@@ -8,6 +8,7 @@ from jax import random
 from scipy import stats
 
 from postgrad import draws
+from postgrad.hoist import once
 
 
 @pytest.mark.parametrize("shape", [0.01, 0.3, 1.0, 1.5, 7.0, 300.0])
@@ -29,3 +30,18 @@ def test_what_is_no_shape_gives_no_number():
     """And does not wait for a candidate for ever."""
     values = draws.gamma(random.key(0), jnp.asarray([jnp.nan, -1.0, 2.0]))
     assert np.isnan(values).tolist() == [True, True, False]
+
+
+def test_what_is_computed_once_is_the_same():
+    key = random.key(0)
+    draws = {
+        "z": random.normal(key, (64,)),
+        "n": jnp.arange(3),
+        "ends": jnp.asarray([1e-300, -0.0, jnp.inf]),
+    }
+    kept = jax.jit(once)(draws, key)
+    jax.tree.map(np.testing.assert_array_equal, kept, draws)
+    assert kept["n"].dtype == int
+    keys = random.split(key, 5)
+    many = jax.vmap(lambda key: once(random.normal(key), key))(keys)
+    np.testing.assert_array_equal(many, jax.vmap(random.normal)(keys))

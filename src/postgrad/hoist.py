@@ -12,12 +12,13 @@ from jaxtyping import Array, PyTree
 
 
 def once(draws: PyTree, key: Array) -> PyTree:
-    """The same numbers, which XLA computes once and keeps.
+    """The same numbers, which XLA is less inclined to compute again in each place that uses them.
 
-    XLA repeats a chain of cheap operations in each place that uses its result, and a normal draw is
-    such a chain, of a hundred operations. It does not repeat divisions; so draws are divided by a
-    one of which it does not know that it is one. Programs become a third shorter, and faster.
-    (Its own barrier against this is taken away before such chains are repeated.)
+    It repeats chains of cheap operations freely, and a normal draw is such a chain, of some four
+    hundred; with a division it is more careful. So draws are divided by a one of which it does not
+    know that it is one. (Its own barrier is taken away before chains are repeated.) The default
+    stage of the 1-D quadratic has two fifths fewer instructions for it, and takes an eighth less
+    time.
 
     Args:
         draws: Numbers that were drawn.
