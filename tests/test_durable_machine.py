@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from test_durable import make
+from test_transactions import broken
 
 from postgrad import Database, errors
 
@@ -38,10 +39,6 @@ def plain(batches):
             agent.observe(rows(data), x=x)
         KNOWN[key] = float(agent.decision), agent._now.saved
     return KNOWN[key]
-
-
-class Broken(Exception):  # noqa: N818
-    """What ends a transaction."""
 
 
 class Deliveries(RuleBasedStateMachine):
@@ -85,14 +82,11 @@ class Deliveries(RuleBasedStateMachine):
     )
     def deliver_together(self, deliveries, breaks):
         """Agents that share a database, in one transaction, which may come to nothing."""
-        seen = list(self.seen)
-        try:
-            with self.databases[0].transaction():
-                for who, number, data, x in deliveries:
-                    self.deliver(who - who % 2, number, data, x, named=True)
-                if breaks:
-                    raise Broken
-        except Broken:
+        seen, database = list(self.seen), self.databases[0]
+        with broken(database) if breaks else database.transaction():
+            for who, number, data, x in deliveries:
+                self.deliver(who - who % 2, number, data, x, named=True)
+        if breaks:
             self.seen = seen
 
     @rule(number=st.integers(0, 1))

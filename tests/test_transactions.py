@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 import warnings
 from contextlib import contextmanager, suppress
 
@@ -15,16 +16,16 @@ from postgrad import errors
 FILES = ("", "-wal", "-acknowledged")
 
 
-class Broken(Exception):  # noqa: N818
+class BreakError(Exception):
     """What ends a transaction."""
 
 
 @contextmanager
 def broken(database):
     """A transaction that comes to nothing at its end."""
-    with suppress(Broken), database.transaction():
+    with suppress(BreakError), database.transaction():
         yield
-        raise Broken
+        raise BreakError
 
 
 def named(database, name, x=0.0):
@@ -181,9 +182,14 @@ def test_full_disk_inside_a_transaction(tmp_path):
         feed(agent, [0])
         pages = database.connection.execute("PRAGMA page_count").fetchone()[0]
         database.connection.execute(f"PRAGMA max_page_count = {pages + 1}")
-        with pytest.raises(errors.StoreError, match="disk is full"), database.transaction():  # noqa: PT012
-            feed(other, [1])
-            agent.observe(np.full(10_000, 6.0), id="large")
+
+        def fill():
+            with database.transaction():
+                feed(other, [1])
+                agent.observe(np.full(10_000, 6.0), id="large")
+
+        with pytest.raises(errors.StoreError, match="disk is full"):
+            fill()
         database.connection.execute("PRAGMA max_page_count = 1000000")
         assert (agent.stage, other.stage) == (1, 0)
         feed(other, [1])
@@ -196,15 +202,20 @@ def test_a_transaction_that_was_lost_does_not_go_on(tmp_path):
     """A fork closes connections; what comes after must not count on its own."""
     with pg.Database(tmp_path / "a.db") as database:
         agent = named(database, "main")
-        with pytest.raises(errors.StoreError), database.transaction():  # noqa: PT012
-            feed(agent, [0])
-            with warnings.catch_warnings(action="ignore"):  # JAX's threads are not needed here
-                child = os.fork()
-            if child == 0:
-                os._exit(0)
-            os.waitpid(child, 0)
-            with pytest.raises(errors.StoreError, match="broken off"):
-                feed(agent, [1])
+
+        def lose():
+            with database.transaction():
+                feed(agent, [0])
+                with warnings.catch_warnings(action="ignore"):  # JAX's threads are not needed here
+                    child = os.fork()
+                if child == 0:
+                    os._exit(0)
+                os.waitpid(child, 0)
+                with pytest.raises(errors.StoreError, match="broken off"):
+                    feed(agent, [1])
+
+        with pytest.raises(errors.StoreError):
+            lose()
         assert agent.stage == 0
         feed(agent, [2])
         assert everything(named(database, "main")) == straight([2])
@@ -219,6 +230,25 @@ def test_what_is_refused(database):
     database.close()
     with pytest.raises(errors.StoreError, match="closed"):
         feed(agent, [0])
+
+
+def test_another_thread_waits_for_the_end(database):
+    """It neither joins the transaction nor is refused; also an agent that begins meanwhile."""
+    agent, found = named(database, "main"), []
+
+    def elsewhere():
+        other = named(database, "other")
+        feed(other, [1])
+        found.append((agent.stage, other.stage))
+
+    thread = threading.Thread(target=elsewhere)
+    with broken(database):
+        feed(agent, [0])
+        thread.start()
+        thread.join(timeout=0.3)
+        assert not found
+    thread.join()
+    assert found == [(0, 1)]
 
 
 def test_checkpoints_and_layouts_are_those_of_the_rest(tmp_path):

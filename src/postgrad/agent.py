@@ -89,14 +89,14 @@ class Agent:
         if self._shared and recover:
             raise SettingError("recover belongs to the database that is shared; open it with that")
         self._database = path if isinstance(path, Database) else Database(path, recover=recover)
-        if self._database.in_transaction:
-            raise SettingError("an agent cannot begin inside a transaction; make it before")
         self._alarms: list[Alarm] | None = None
         self._now: Snapshot
         self._head: Head
         self._before: Snapshot | None = None
         try:
             with self._database.lock:
+                if self._database.in_transaction:
+                    raise SettingError("an agent cannot begin inside a transaction; make it before")
                 self._store = Store(self._database, stream)
                 kept = self._store.settings
                 if budget_ms is not None:

@@ -100,20 +100,20 @@ class Database:
             found = connection.execute("SELECT name FROM streams ORDER BY stream").fetchall()
         return [name for (name,) in found]
 
-    def holder(self, id: str, names: Sequence[str]) -> str | None:  # noqa: A002
+    def holder(self, batch: str, streams: Sequence[str]) -> str | None:
         """Which of some streams has a batch of that id; None if none has.
 
         Raises:
             StoreError: If they cannot be read.
         """
-        if not names:
+        if not streams:
             return None
-        marks = ", ".join("?" * len(names))
+        marks = ", ".join("?" * len(streams))
         with self.reading() as connection:
             found = connection.execute(
                 f"SELECT name FROM streams WHERE name IN ({marks}) AND EXISTS "
                 f"(SELECT 1 FROM batches WHERE batches.stream = streams.stream AND id = ?)",
-                (*names, id),
+                (*streams, batch),
             ).fetchone()
         return None if found is None else found[0]
 
