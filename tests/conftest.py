@@ -67,6 +67,7 @@ FIRST = (
     *(
         "test_examples",
         "test_durable",
+        "test_writers",
         "test_newsvendor",
         "test_particles",
         "test_beliefs",

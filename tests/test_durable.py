@@ -1,11 +1,7 @@
 """The agent in a file: kept, found again, told about, undone; and another's file is refused."""
 
 import os
-import shutil
-import sqlite3
-import subprocess
 import sys
-import threading
 import warnings
 from pathlib import Path
 
@@ -324,138 +320,6 @@ def test_replay_finds_what_differs(tmp_path):
     assert agent.replay() == pg.Replay(1, 5, False, 3)
 
 
-def test_two_writers_are_both_exact(tmp_path):
-    path, straight = tmp_path / "a.db", make()
-    one, two = make(path), make(path)
-    for number in range(6):
-        writer = (one, two)[number % 2 if number < 4 else 0]
-        assert writer.observe(batch(number), id=str(number)) == straight.observe(batch(number))
-    assert feed(two, [5, 0]) == feed(one, [5, 0])  # duplicates, also of what the other recorded
-    assert two.stage == 6
-    assert everything(two) == everything(straight)
-    one.rollback(2)
-    two.observe(batch(9))
-    assert (two.stage, [record.stage for record in two.history()]) == (3, [1, 2, 3])
-
-
-DELIVER = """
-import sys
-from test_durable import feed, make
-
-with make(sys.argv[1]) as agent:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    feed(agent, range(int(sys.argv[2]), int(sys.argv[3])))
-"""
-
-
-def test_two_processes_are_both_exact(tmp_path):
-    """Each delivers some batches alone and some that the other delivers as well, at once."""
-    path = str(tmp_path / "orders.db")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", DELIVER, path, str(first), str(first + 30)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-        )
-        for first in (0, 15)
-    ]  # fmt: skip
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in processes:
-        process.communicate(timeout=300)
-        assert process.returncode == 0
-    with make(path) as agent:
-        order = [int(record.id) for record in agent.history()]
-        assert sorted(order) == list(range(45))
-        straight = make()
-        feed(straight, order)
-        assert everything(agent) == everything(straight)
-
-
-def test_refusals_are_about_the_latest_state(tmp_path):
-    problem = pg.Problem(
-        lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(theta, theta + 2)
-    )
-    one, two = (
-        pg.Agent(problem, pg.Grid([0.0, 1.0, 5.0]), 1.0, path=tmp_path / "a.db",
-                 **pg.presets.paper())
-        for _ in range(2)
-    )  # fmt: skip
-    one.observe([0.5])
-    with pytest.raises(errors.ImpossibleDataError):
-        two.observe([6.0])  # possible before, impossible now
-    assert two.stage == 1
-
-
-def test_threads_take_turns(tmp_path):
-    agent = make(tmp_path / "a.db")
-    agent.observe(batch(0))
-    work = [range(i, 24, 4) for i in range(4)]
-    threads = [threading.Thread(target=feed, args=(agent, numbers)) for numbers in work]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert agent.stage == 25
-    assert agent.replay().identical
-
-
-def test_full_disk_leaves_the_agent_as_it_was(tmp_path):
-    path = tmp_path / "a.db"
-    agent = make(path)
-    feed(agent, range(3))
-    before = everything(agent)
-    connection = agent._database.connection
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    connection.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(errors.StoreError, match="disk is full"):
-        agent.observe(np.full(4096, 6.0), id="large")
-    assert everything(agent) == before
-    assert feed(agent, range(3)) == [record.decision for record in agent.history()]
-    connection.execute("PRAGMA max_page_count = 100000")
-    agent.observe(np.full(4096, 6.0), id="large")
-    assert everything(make(path)) == everything(agent)
-
-
-@pytest.mark.parametrize("count", [3, EVERY + 3])
-def test_damaged_state_is_computed_anew(tmp_path, count):
-    path = tmp_path / "a.db"
-    agent = make(path)
-    feed(agent, range(count))
-    expected = everything(agent)
-    agent.close()
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE heads SET state = zeroblob(length(state))")
-    connection.commit()
-    connection.close()
-    with pytest.raises(errors.StoreError, match=r"state is damaged.*recover=True"):
-        make(path)
-    back = make(path, recover=True)
-    assert everything(back) == expected
-    feed(back, range(count, count + 2))
-    back.verify()
-    assert make(path).stage == count + 2
-
-
-def test_recovery_stops_at_the_first_damaged_batch(tmp_path):
-    path = tmp_path / "a.db"
-    agent = make(path)
-    answers = feed(agent, range(5))
-    agent.close()
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE heads SET state = zeroblob(8)")
-    connection.execute("UPDATE batches SET rows = zeroblob(16) WHERE id = '3'")
-    connection.commit()
-    connection.close()
-    back = make(path, recover=True)
-    assert (back.stage, back.decision) == (3, answers[2])
-    assert feed(back, range(5)) == answers
-
-
 def test_closed_agents_say_so(tmp_path):
     with make(tmp_path / "a.db") as agent:
         agent.observe([1.0])
@@ -504,31 +368,3 @@ def test_nothing_else_is_written(tmp_path):
     listening = False
     assert touched == {path, f"{path}-acknowledged"}
     assert sorted(os.listdir(tmp_path)) == ["orders.db", "orders.db-acknowledged"]
-
-
-def test_kill_at_any_moment_loses_nothing():
-    """Five times here; benchmarks/kills.py does a thousand by itself."""
-    script = [sys.executable, "-W", "ignore", str(ROOT / "benchmarks" / "kills.py")]
-    done = subprocess.run(
-        [*script, "--trials", "5", "--json"], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_backup_without_its_log_is_noticed(tmp_path):
-    path, copy = tmp_path / "a.db", tmp_path / "b.db"
-    agent = make(path)
-    feed(agent, range(2))
-    agent.close()
-    shutil.copy(path, tmp_path / "backup.db")
-    agent = make(path)
-    feed(agent, range(2, 5))
-    agent.close()
-    shutil.copy(tmp_path / "backup.db", copy)
-    shutil.copy(f"{path}-acknowledged", f"{copy}-acknowledged")
-    with pytest.raises(errors.StoreError, match="3 acknowledged batches are missing"):
-        make(copy)
-    back = make(copy, recover=True)
-    assert back.stage == 2
-    feed(back, range(5))
-    assert everything(back) == everything(make(path))

@@ -10,15 +10,11 @@ import threading
 import warnings
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import random
 
 from postgrad.errors import StoreError
-from postgrad.store import Batch, Database, Saved, Stale, Store, database, schema, words
-from postgrad.store.digest import digest
+from postgrad.store import Batch, Database, Saved, Stale, Store, database
 from postgrad.store.store import EVERY
 
 # Every byte, in how many parts, and which of them.
@@ -301,85 +297,6 @@ def test_other_files_are_refused(tmp_path):
         Store(Database(str(tmp_path / "no" / "a.db")), "main")
 
 
-def test_newer_format_is_refused(tmp_path):
-    path = str(tmp_path / "a.db")
-    fill(path, 1)[0].database.close()
-    connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
-    connection.close()
-    with pytest.raises(StoreError, match=r"format is 2.*newer postgrad"):
-        Store(Database(path), "main")
-
-
-# Format 0, as it was: no chains, no index of alarms.
-FORMAT_0 = """
-CREATE TABLE store (identity BLOB NOT NULL, checksum BLOB NOT NULL);
-CREATE TABLE streams (stream INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, settings TEXT NOT NULL, checksum BLOB NOT NULL);
-CREATE TABLE layouts (layout INTEGER PRIMARY KEY, header TEXT NOT NULL, checksum BLOB NOT NULL);
-CREATE TABLE heads (stream INTEGER PRIMARY KEY, stage INTEGER NOT NULL, commits INTEGER NOT NULL, still INTEGER NOT NULL, layout INTEGER NOT NULL, state BLOB NOT NULL, report_layout INTEGER NOT NULL, report BLOB NOT NULL, counters BLOB NOT NULL, checksum BLOB NOT NULL);
-CREATE TABLE checkpoints (stream INTEGER NOT NULL, stage INTEGER NOT NULL, commits INTEGER NOT NULL, still INTEGER NOT NULL, layout INTEGER NOT NULL, state BLOB NOT NULL, report_layout INTEGER NOT NULL, report BLOB NOT NULL, counters BLOB NOT NULL, checksum BLOB NOT NULL, UNIQUE (stream, stage));
-CREATE TABLE stills (stream INTEGER NOT NULL, stage INTEGER NOT NULL, layout INTEGER NOT NULL, arrays BLOB NOT NULL, checksum BLOB NOT NULL, UNIQUE (stream, stage));
-CREATE TABLE batches (place INTEGER PRIMARY KEY, stream INTEGER NOT NULL, id TEXT, time REAL NOT NULL, x BLOB, rows BLOB NOT NULL, answer BLOB NOT NULL, alarm TEXT, checksum BLOB NOT NULL);
-CREATE UNIQUE INDEX ids ON batches (stream, id) WHERE id IS NOT NULL;
-PRAGMA application_id = 1886352244;
-PRAGMA user_version = 0;
-"""  # noqa: E501
-
-
-def write_format_0(path, source):
-    """What format 0 would have recorded, from a store of the same contents."""
-    new, old = sqlite3.connect(source), sqlite3.connect(path, isolation_level=None)
-    old.executescript(FORMAT_0)
-    for table in ("store", "streams", "layouts", "stills"):
-        rows = new.execute(f"SELECT * FROM {table}").fetchall()
-        if rows:
-            old.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-    (identity,) = new.execute("SELECT identity FROM store").fetchone()
-    for table in ("heads", "checkpoints"):
-        columns = "stream, stage, commits, still, layout, state, report_layout, report, counters"
-        for row in new.execute(f"SELECT {columns} FROM {table}"):
-            old.execute(
-                f"INSERT INTO {table} VALUES ({', '.join('?' * 10)})",
-                (*row, digest(identity, *row)),
-            )
-    query = "SELECT place, stream, id, time, x, rows, answer, alarm FROM batches"
-    for place, stream, *row in new.execute(query):
-        checksum = digest(identity, place, *row)
-        values = (place, stream, *row, checksum)
-        old.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-    old.close()
-    new.close()
-
-
-def test_format_0_is_migrated(tmp_path):
-    new, old = str(tmp_path / "new.db"), str(tmp_path / "old.db")
-    fill(new, EVERY + 3)[0].database.close()
-    fill(new, 2, "other")[0].database.close()
-    expected = contents(new), contents(new, "other")
-    write_format_0(old, new)
-    assert (contents(old), contents(old, "other")) == expected
-    connection = sqlite3.connect(old)
-    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-    connection.close()
-    store, head = fill(old, 1)
-    store.verify(head)
-    assert store.checkpoint(EVERY + 3) == saved(EVERY)
-
-
-def test_migration_refuses_damage_and_changes_nothing(tmp_path):
-    new, old = str(tmp_path / "new.db"), str(tmp_path / "old.db")
-    fill(new, 3)[0].database.close()
-    write_format_0(old, new)
-    connection = sqlite3.connect(old)
-    connection.execute("UPDATE batches SET rows = x'00' WHERE id = 'id 2'")
-    connection.commit()
-    with pytest.raises(StoreError, match="batch 2 of stream 1 is damaged"):
-        Store(Database(old), "main")
-    assert connection.execute("PRAGMA user_version").fetchone() == (0,)
-    assert connection.execute("SELECT count(*) FROM batches").fetchone() == (3,)
-    connection.close()
-
-
 def test_lock_that_does_not_come_free_is_explained(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "PATIENCE_S", 0.05)
     path = str(tmp_path / "a.db")
@@ -465,39 +382,3 @@ def test_missing_batch_in_the_middle_is_noticed(tmp_path):
         store.verify(head)
     with pytest.raises(StoreError, match="batch 4"):
         store.find("id 4")
-
-
-ARRAYS = {
-    "float64": jnp.asarray([1.5, -0.0, jnp.nan, -jnp.inf, 5e-324]),
-    "scalar": jnp.asarray(2.5),
-    "float32": jnp.asarray([[1.5, jnp.nan]], jnp.float32),
-    "bfloat16": jnp.asarray([1.5, -2.0], jnp.bfloat16),
-    "int32": jnp.asarray([-1, 2**31 - 1], jnp.int32),
-    "int64": jnp.asarray([-(2**63), 2**63 - 1]),
-    "uint64": jnp.asarray([2**64 - 1], jnp.uint64),
-    "bool": jnp.asarray([True, False]),
-    "empty": jnp.zeros((0, 3)),
-    "key": random.key(7),
-}
-
-
-@pytest.mark.parametrize("traced", [False, True])
-def test_words_bring_back_every_bit(traced):
-    pack = jax.jit(words.packed) if traced else words.packed
-    header, data = words.header_of(ARRAYS), np.asarray(pack(ARRAYS)).tobytes()
-    if traced:  # a compiled function sorts the names of a dictionary
-        header = words.header_of(dict(sorted(ARRAYS.items())))
-    back = words.unpacked(header, data)
-    for name, array in ARRAYS.items():
-        leaf = words.as_leaf(back[name], array)
-        assert (leaf.dtype, leaf.shape) == (array.dtype, array.shape)
-        if name == "key":
-            leaf, array = random.key_data(leaf), random.key_data(array)
-        assert np.asarray(leaf).tobytes() == np.asarray(array).tobytes()
-
-
-def test_words_that_cannot_be_stored_are_refused():
-    with pytest.raises(TypeError, match="complex"):
-        words.packed({"a": jnp.asarray(1j)})
-    with pytest.raises(StoreError, match="expected 1 words, got 2"):
-        words.unpacked('[["a", "float64", []]]', bytes(16))

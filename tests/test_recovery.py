@@ -1,0 +1,82 @@
+"""Damage, full disks and old backups: what an agent makes of them."""
+
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+from test_durable import everything, feed, make
+
+from postgrad import errors
+from postgrad.store.store import EVERY
+
+
+def test_full_disk_leaves_the_agent_as_it_was(tmp_path):
+    path = tmp_path / "a.db"
+    agent = make(path)
+    feed(agent, range(3))
+    before = everything(agent)
+    connection = agent._database.connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(errors.StoreError, match="disk is full"):
+        agent.observe(np.full(4096, 6.0), id="large")
+    assert everything(agent) == before
+    assert feed(agent, range(3)) == [record.decision for record in agent.history()]
+    connection.execute("PRAGMA max_page_count = 100000")
+    agent.observe(np.full(4096, 6.0), id="large")
+    assert everything(make(path)) == everything(agent)
+
+
+@pytest.mark.parametrize("count", [3, EVERY + 3])
+def test_damaged_state_is_computed_anew(tmp_path, count):
+    path = tmp_path / "a.db"
+    agent = make(path)
+    feed(agent, range(count))
+    expected = everything(agent)
+    agent.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE heads SET state = zeroblob(length(state))")
+    connection.commit()
+    connection.close()
+    with pytest.raises(errors.StoreError, match=r"state is damaged.*recover=True"):
+        make(path)
+    back = make(path, recover=True)
+    assert everything(back) == expected
+    feed(back, range(count, count + 2))
+    back.verify()
+    assert make(path).stage == count + 2
+
+
+def test_recovery_stops_at_the_first_damaged_batch(tmp_path):
+    path = tmp_path / "a.db"
+    agent = make(path)
+    answers = feed(agent, range(5))
+    agent.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE heads SET state = zeroblob(8)")
+    connection.execute("UPDATE batches SET rows = zeroblob(16) WHERE id = '3'")
+    connection.commit()
+    connection.close()
+    back = make(path, recover=True)
+    assert (back.stage, back.decision) == (3, answers[2])
+    assert feed(back, range(5)) == answers
+
+
+def test_a_backup_without_its_log_is_noticed(tmp_path):
+    path, copy = tmp_path / "a.db", tmp_path / "b.db"
+    agent = make(path)
+    feed(agent, range(2))
+    agent.close()
+    shutil.copy(path, tmp_path / "backup.db")
+    agent = make(path)
+    feed(agent, range(2, 5))
+    agent.close()
+    shutil.copy(tmp_path / "backup.db", copy)
+    shutil.copy(f"{path}-acknowledged", f"{copy}-acknowledged")
+    with pytest.raises(errors.StoreError, match="3 acknowledged batches are missing"):
+        make(copy)
+    back = make(copy, recover=True)
+    assert back.stage == 2
+    feed(back, range(5))
+    assert everything(back) == everything(make(path))
