@@ -93,8 +93,10 @@ def test_a_stream_on_standard_input(shop):
     assert piped == call("run", "shop.toml", "data.csv", "--state", "other.db").stdout
 
 
-def test_a_row_counts_for_all_items_or_for_none(shop):
+@pytest.mark.parametrize("gather", [0.0, 60.0])
+def test_a_row_counts_for_all_items_or_for_none(shop, monkeypatch, gather):
     """Also where rows share a commit: those before a refused one count."""
+    monkeypatch.setattr("postgrad.live._GATHER_S", gather)
     context = '[context]\nkind = "column"\ncolumn = "rain"\nvalues = ["no", "yes"]\n'
     (shop / "shop.toml").write_text(SPEC + context)
     head, good, bad = "date,rolls,bread,rain\n", "1,3,5,no\n2,4,7,yes\n", "3,6,-1,no\n4,5,5,no\n"
@@ -102,6 +104,8 @@ def test_a_row_counts_for_all_items_or_for_none(shop):
     done = call("run", "shop.toml", "data.csv", code=4)
     assert "'bread'" in done.stderr
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["1", "2"]
+    decided = json.loads(call("decide", "shop.toml", "--json").stdout)
+    assert [line["stage"] for line in decided] == [1, 1, 1, 1]  # rolls of the refused row as well
     mended = head + good + bad.replace("-1", "1")
     whole = call("run", "shop.toml", "-", "--state", "other.db", input=mended).stdout
     (shop / "data.csv").write_text(mended)
