@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pytest
 
 # With as many workers as processors each keeps to its own. XLA would have each use all of them, and
-# its threads wait for each other by turning in circles: a quarter of the time went there.
+# its threads wait for each other by turning in circles.
 if hasattr(os, "sched_setaffinity") and "PYTEST_XDIST_WORKER" in os.environ:
     _own, _workers = (os.environ[f"PYTEST_XDIST_WORKER{what}"] for what in ("", "_COUNT"))
     _processors = sorted(os.sched_getaffinity(0))
