@@ -130,7 +130,7 @@ def build(path: str, count: int) -> None:
             chain = digest(chain, place, *fields)
             yield place, 1, *fields, chain
 
-    with store.database.transaction() as connection:
+    with store.database.transaction(), store.database.reading() as connection:
         connection.executemany("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows())
         last = Saved(count, saved.header, saved.state, saved.report_header, saved.report,
                      saved.counters, 0)  # fmt: skip

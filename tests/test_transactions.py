@@ -145,6 +145,22 @@ def test_a_part_that_broke_does_not_take_the_rest_with_it(database):
     assert everything(agent) == straight([0, 4]) == everything(named(database, "main"))
 
 
+@pytest.mark.parametrize("mine", [FileNotFoundError("data.csv"), errors.StoreError("other.db")])
+def test_errors_of_the_block_are_its_own(database, mine):
+    """They say nothing about this file."""
+    agent = named(database, "main")
+
+    def block():
+        with database.transaction():
+            feed(agent, [0])
+            raise mine
+
+    with pytest.raises(type(mine)) as caught:
+        block()
+    assert caught.value is mine
+    assert agent.stage == 0
+
+
 def test_alarms_of_a_broken_transaction_are_none(database):
     agent = pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=database, **pg.presets.paper())
     with warnings.catch_warnings(record=True) as told:

@@ -141,7 +141,7 @@ class Database:
                 raise
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[None]:
         """All that is observed inside counts at its end, or nothing of it does.
 
         One commit for many batches takes little longer than for one. Until the end nothing is
@@ -152,21 +152,22 @@ class Database:
         Raises:
             StoreError: If it could not be committed. Nothing of it counts then.
         """
-        with self.reading() as connection:
+        with self.lock:
             whole, undos, commits = self._depth == 0, len(self._undos), len(self._commits)
-            if not whole and not connection.in_transaction:
-                raise StoreError("the transaction was broken off; nothing of it counts")
-            try:
+            with self.reading() as connection:
+                if not whole and not connection.in_transaction:
+                    raise StoreError("the transaction was broken off; nothing of it counts")
                 connection.execute("BEGIN IMMEDIATE" if whole else "SAVEPOINT part")
+            try:
                 self._depth += 1
                 try:
-                    yield connection
+                    yield  # what is raised here is the caller's, and passes as it is
                 finally:
                     self._depth -= 1
-                connection.execute("COMMIT" if whole else "RELEASE part")
+                with self.reading() as connection:
+                    connection.execute("COMMIT" if whole else "RELEASE part")
             except BaseException:
-                undoing = ["ROLLBACK"] if whole else ["ROLLBACK TO part", "RELEASE part"]
-                self._undo(connection, undoing)
+                self._undo(["ROLLBACK"] if whole else ["ROLLBACK TO part", "RELEASE part"])
                 while len(self._undos) > undos:
                     self._undos.pop()()
                 del self._commits[commits:]
@@ -218,10 +219,12 @@ class Database:
         if self.witness is not None:
             self.witness.close()
 
-    def _undo(self, connection: sqlite3.Connection, statements: list[str]) -> None:
+    def _undo(self, statements: list[str]) -> None:
+        connection = self._connection
         try:
-            for statement in statements if connection.in_transaction else ():
-                connection.execute(statement)
+            if connection is not None and connection.in_transaction:
+                for statement in statements:
+                    connection.execute(statement)
         except sqlite3.Error:  # then a new connection begins with what was committed
             self._disconnect()
 

@@ -54,7 +54,7 @@ class Store:
         Returns:
             The settings that are there already, if another process was faster; else None.
         """
-        with self.database.transaction() as connection:
+        with self.database.transaction(), self.database.reading() as connection:
             taken = connection.execute("SELECT 1 FROM streams WHERE name = ?", (self._name,))
             new = taken.fetchone() is None
             if new:
@@ -135,7 +135,7 @@ class Store:
         fields = (batch.id, batch.time, batch.x, batch.rows, batch.answer)
         chain = digest(head.chain, place, *fields, batch.alarm)
         new = Head(saved, head.commits + 1, chain)
-        with self.database.transaction() as connection:
+        with self.database.transaction(), self.database.reading() as connection:
             self._update(connection, head, new)
             connection.execute(
                 "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -157,7 +157,7 @@ class Store:
         """
         chain = self._chain(saved.stage)
         new = Head(saved, head.commits + 1, chain)
-        with self.database.transaction() as connection:
+        with self.database.transaction(), self.database.reading() as connection:
             self._update(connection, head, new)
             self._drop_after(connection, saved.stage)
             if stills is not None:
@@ -421,7 +421,7 @@ class Store:
 
     def _force(self, saved: Saved, chain: bytes, stills: tuple[str, bytes] | None) -> int:
         """Writes a head whatever is there, with a number above all that were acknowledged."""
-        with self.database.transaction() as connection:
+        with self.database.transaction(), self.database.reading() as connection:
             found = connection.execute(
                 "SELECT commits FROM heads WHERE stream = ?", (self._stream,)
             ).fetchone()
