@@ -22,8 +22,8 @@ import numpy as np
 import numpyro.distributions as dist
 
 import postgrad as pg
-from postgrad.paper.experiments import EXPERIMENTS
-from postgrad.problems import Instance, newsvendor
+from postgrad.research.paper.experiments import EXPERIMENTS
+from postgrad.research.problems import Instance, newsvendor
 
 _LEVELS = {"mean": (5.0, 25.0), "variance": (1.0, 12.0), "correlation": (0.1, 0.5)}
 

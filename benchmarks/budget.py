@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 import postgrad as pg
-from postgrad.paper.experiments import EXPERIMENTS
+from postgrad.research.paper.experiments import EXPERIMENTS
 
 _STAGES = (10, 20, 50, 100, 200, 500, 1000)
 

@@ -26,7 +26,7 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.beliefs.evidence import with_room
+from postgrad.beliefs.kept_likelihood import with_room
 
 BATCHES = (1, 10, 1000)
 DRAWS = 63  # of the posterior, so there are 64 ranks

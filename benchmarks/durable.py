@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 import postgrad as pg
-from postgrad.problems import quadratic
+from postgrad.research.problems import quadratic
 from postgrad.store import Batch, Head, Saved, Store
-from postgrad.store.digest import digest
+from postgrad.store.checksum import digest
 from postgrad.store.schema import STAGES
 
 BLOCK, GROUP = 64, 64

@@ -31,7 +31,7 @@ import numpyro.distributions as dist
 import optax  # noqa: F401
 
 import postgrad as pg
-import postgrad.agent
+import postgrad.agent.agent
 
 # Batches delivered a second time after each start, and the longest that a process lives on after
 # its first acknowledgement, in seconds.

@@ -18,9 +18,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 import postgrad as pg
-from postgrad.paper.experiments import EXPERIMENTS
-from postgrad.paper.limit import LIMITS
-from postgrad.problems import Instance
+from postgrad.research.paper.experiments import EXPERIMENTS
+from postgrad.research.paper.limit import LIMITS
+from postgrad.research.problems import Instance
 
 _STAGES = (1, 2, 5, 10, 50, 100, 200, 1000)
 

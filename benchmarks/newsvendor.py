@@ -26,8 +26,8 @@ import numpy as np
 import plain_newsvendor
 
 import postgrad as pg
-from postgrad.beliefs import focus
-from postgrad.paper.experiments import EXPERIMENTS
+from postgrad.beliefs.grid import live_points as focus
+from postgrad.research.paper.experiments import EXPERIMENTS
 
 NAMES = ("newsvendor-independent", "newsvendor-dependent")
 POINTS = 5**9

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 import postgrad as pg
-from postgrad.problems import quadratic
+from postgrad.research.problems import quadratic
 
 
 def main() -> None:

@@ -9,9 +9,9 @@ was quoted the nearest of the nine pairs answers, and the shop learns from the a
 decision makes the data: prices that settle too early never tell the slopes of demand.
 
 Where this stands: perturbed prices lose 7.8 %, less than all references but one; Thompson sampling
-on nine free means loses 6.3 %. The size of the push matters, and was settled after a look at early
-runs: a smaller one lost less under this prior and more under a vaguer one, since less exploration is
-better until it locks in. Half the width of the box is the safer choice.
+on nine free means loses 6.3 %. The size of the push was settled after a look at early runs: a
+smaller one lost less under this prior and more under a vaguer one, since less exploration is better
+until it locks in. Half the width of the box is the safer choice.
 """
 
 import argparse

@@ -8,8 +8,8 @@ import pytest
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.evidence import room
-from postgrad.problems import quadratic
+from postgrad.beliefs.kept_likelihood import room
+from postgrad.research.problems import quadratic
 
 ONE = quadratic.univariate_dependent()
 

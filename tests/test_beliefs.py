@@ -15,8 +15,8 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.evidence import History
-from postgrad.density import log_density
+from postgrad.beliefs.kept_likelihood import History
+from postgrad.distributions.density import log_density
 
 
 def normal(x, theta):

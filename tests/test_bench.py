@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from postgrad import errors, problems
-from postgrad.bench import Bench, bench, plan
-from postgrad.comparison import Comparison
-from postgrad.rivals import names
+from postgrad import errors
+from postgrad.research import problems
+from postgrad.research.bench import Bench, bench, plan
+from postgrad.research.comparison import Comparison
+from postgrad.research.rivals import names
 
 PROGRAM = Path(sys.executable).with_name("postgrad")
 

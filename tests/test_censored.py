@@ -15,9 +15,9 @@ from scipy import integrate, special, stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.censored import Censored, log_tails
-from postgrad.density import log_density
-from postgrad.problems import sales
+from postgrad.distributions.censored import Censored, log_tails
+from postgrad.distributions.density import log_density
+from postgrad.research.problems import sales
 
 DOCS = Path(__file__).parents[1] / "docs" / "censoring.md"
 

@@ -16,20 +16,13 @@ from typer.testing import CliRunner
 import postgrad as pg
 from postgrad.cli import app
 from postgrad.errors import SettingError
-from postgrad.paper.claims import (
-    assess,
-    comparison,
-    dependent,
-    learning,
-    rates,
-    unbiased,
-)
-from postgrad.paper.claims.errors import LATE, Paired
-from postgrad.paper.claims.rules import Estimate
-from postgrad.paper.claims.trial import Meter
-from postgrad.paper.experiments import EXPERIMENTS
-from postgrad.problems import newsvendor as newsvendors
-from postgrad.problems import quadratic
+from postgrad.research.paper.claims import assess, comparison, dependent, learning, rates, unbiased
+from postgrad.research.paper.claims.error_curves import LATE, Paired
+from postgrad.research.paper.claims.experiment import Meter
+from postgrad.research.paper.claims.verdicts import Estimate
+from postgrad.research.paper.experiments import EXPERIMENTS
+from postgrad.research.problems import newsvendor as newsvendors
+from postgrad.research.problems import quadratic
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 SILENT = Meter(lambda label, done, total: None, 1)

@@ -378,7 +378,7 @@ def test_agents_follow_a_drifting_world_if_they_forget():
 
 def test_conjugates_run_in_simulations():
     """The 1-D quadratic under a continuous prior: errors fall, the posterior finds theta."""
-    from postgrad.problems import quadratic
+    from postgrad.research.problems import quadratic
 
     world = quadratic.univariate_dependent()
     for gradient in (pg.Pathwise(), pg.MixtureScore()):

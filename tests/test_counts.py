@@ -9,8 +9,8 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.counts import Poisson, log_normal, poisson_quantile
-from postgrad.quasi import lattice_keys
+from postgrad.distributions.counts import Poisson, log_normal, poisson_quantile
+from postgrad.numerics.lattice_keys import lattice_keys
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.5, 3.0, 9.9, 10.1, 30.0, 1e3, 1e5])

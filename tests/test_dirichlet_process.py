@@ -13,8 +13,8 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.atoms import Atoms
-from postgrad.beliefs.dirichlet_process import DirichletProcess
+from postgrad.beliefs.sampled.dirichlet_process import DirichletProcess
+from postgrad.distributions.atoms import Atoms
 
 X = jnp.asarray(1.7)
 BASE = dist.Normal(1.0, 2.0)

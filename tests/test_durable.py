@@ -216,11 +216,11 @@ def test_functions_made_anew_are_the_same(tmp_path):
 
 def test_budget_is_found_once(tmp_path, monkeypatch):
     path = tmp_path / "a.db"
-    monkeypatch.setattr("postgrad.agent.affordable", lambda *_: 3)
+    monkeypatch.setattr("postgrad.agent.agent.affordable", lambda *_: 3)
     options = {**pg.presets.paper(), "budget_ms": 5.0}
     del options["iterations"]
     assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=path, **options).iterations == 3
-    monkeypatch.setattr("postgrad.agent.affordable", lambda *_: 7)
+    monkeypatch.setattr("postgrad.agent.agent.affordable", lambda *_: 7)
     assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=path, **options).iterations == 3
     assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, **options).iterations == 7
 

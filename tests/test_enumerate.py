@@ -9,7 +9,7 @@ from jax import random
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.landscape import Landscape
+from postgrad.algorithm.sampled_objective import Landscape
 
 TRIALS = 6  # (model, its probabilities in plain NumPy); the decision moves them all
 

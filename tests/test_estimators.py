@@ -9,7 +9,7 @@ from jax import random
 
 import postgrad as pg
 from postgrad.errors import GradientError
-from postgrad.problems import testbed as problems
+from postgrad.research.problems import testbed as problems
 
 DRAWS = 4096
 ESTIMATORS = (pg.Pathwise(), pg.Score(), pg.MixtureScore(), pg.Enumerate())

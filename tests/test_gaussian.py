@@ -13,7 +13,7 @@ from scipy import integrate, special, stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.gaussian import Gaussian
+from postgrad.beliefs.gaussian.gaussian import Gaussian
 
 
 def linear(price, theta):

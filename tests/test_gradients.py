@@ -14,7 +14,7 @@ from rooms import members
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.problems import quadratic
+from postgrad.research.problems import quadratic
 
 DRAWS = 200_000
 
@@ -65,7 +65,7 @@ PROBLEMS = {
         jnp.asarray(1.7),
     ),
 }
-GRADIENTS = members("postgrad.gradients", pg.Gradient)
+GRADIENTS = members("postgrad.algorithm.gradients", pg.Gradient)
 
 
 def fits(member, name):

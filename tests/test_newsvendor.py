@@ -10,10 +10,10 @@ from plain import plain
 from scipy.stats import norm
 
 import postgrad as pg
-from postgrad.beliefs import focus
-from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS
-from postgrad.paper.reproduce import reproduce
-from postgrad.problems import newsvendor
+from postgrad.beliefs.grid import live_points as focus
+from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS
+from postgrad.research.paper.reproduce import reproduce
+from postgrad.research.problems import newsvendor
 
 pytestmark = pytest.mark.usefixtures("optimised")
 

@@ -10,7 +10,7 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.landscape import Landscape
+from postgrad.algorithm.sampled_objective import Landscape
 
 
 class Cost(eqx.Module):

@@ -10,12 +10,12 @@ from plain import plain
 
 import postgrad as pg
 from postgrad.errors import SettingError
-from postgrad.paper import figures
-from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
-from postgrad.paper.limit import LIMITS
-from postgrad.paper.reproduce import NAMES, plan, reproduce
-from postgrad.problems import quadratic
-from postgrad.problems.quadratic import BOX
+from postgrad.research.paper import figures
+from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
+from postgrad.research.paper.limit import LIMITS
+from postgrad.research.paper.reproduce import NAMES, plan, reproduce
+from postgrad.research.problems import quadratic
+from postgrad.research.problems.quadratic import BOX
 
 pytestmark = pytest.mark.usefixtures("optimised")
 

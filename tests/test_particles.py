@@ -17,11 +17,11 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.evidence import History, Totals, with_room
-from postgrad.beliefs.langevin import Langevin
-from postgrad.beliefs.moves import systematic
-from postgrad.beliefs.particles import Particles
-from postgrad.beliefs.prior import Prior
+from postgrad.beliefs.kept_likelihood import History, Totals, with_room
+from postgrad.beliefs.sampled.langevin import Langevin
+from postgrad.beliefs.sampled.markov_moves import systematic
+from postgrad.beliefs.sampled.particles import Particles
+from postgrad.beliefs.sampled.prior import Prior
 
 PRIOR, NOISE = dist.Normal(1.0, 5.0), 2.0
 

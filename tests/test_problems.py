@@ -15,11 +15,12 @@ from scipy import optimize, special, stats
 from scipy.linalg import block_diag
 
 import postgrad as pg
-from postgrad import errors, problems
-from postgrad.density import log_density
-from postgrad.feasible import Box, Budget, Product, Reals, Simplex
-from postgrad.paper.experiments import EXPERIMENTS
-from postgrad.problems import newsvendor, queue, sales, strategic
+from postgrad import errors
+from postgrad.distributions.density import log_density
+from postgrad.problem.feasible import Box, Budget, Product, Reals, Simplex
+from postgrad.research import problems
+from postgrad.research.paper.experiments import EXPERIMENTS
+from postgrad.research.problems import newsvendor, queue, sales, strategic
 
 PAGE = Path(__file__).parents[1] / "docs" / "testbed.md"
 DRAWS = 50_000

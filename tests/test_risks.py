@@ -12,7 +12,7 @@ from scipy import optimize, stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.landscape import Landscape
+from postgrad.algorithm.sampled_objective import Landscape
 
 RISKS = {
     pg.Mean: [pg.Mean()],
@@ -20,7 +20,7 @@ RISKS = {
     pg.VaR: [pg.VaR(0.9), pg.VaR(0.25)],
     pg.CVaR: [pg.CVaR(0.0), pg.CVaR(0.77), pg.CVaR(0.99)],
 }
-ALL = examples("postgrad.risks", pg.Risk, RISKS)
+ALL = examples("postgrad.algorithm.risks", pg.Risk, RISKS)
 COSTS = np.random.default_rng(0).gamma(2.0, size=40) * 3.0 - 4.0
 
 

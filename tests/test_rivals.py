@@ -14,12 +14,13 @@ from rooms import examples
 from scipy import optimize, stats
 
 import postgrad as pg
-from postgrad import errors, rivals
-from postgrad.policy import Policy
-from postgrad.problems import newsvendor, quadratic, sales
-from postgrad.problems.newsvendor import Newsvendor
-from postgrad.rivals.data import Pace, limits, reach
-from postgrad.rivals.solver import bisect, descend
+from postgrad import errors
+from postgrad.algorithm.policy import Policy
+from postgrad.research import rivals
+from postgrad.research.problems import newsvendor, quadratic, sales
+from postgrad.research.problems.newsvendor import Newsvendor
+from postgrad.research.rivals.data import Pace, limits, reach
+from postgrad.research.rivals.solver import bisect, descend
 
 DEPENDENT = quadratic.univariate_dependent()
 INDEPENDENT = quadratic.univariate_independent()
@@ -49,7 +50,7 @@ CASES = {
 CASES[rivals.TwoStage][0] = (
     rivals.TwoStage(DEPENDENT.problem, explorations=3), DEPENDENT.x, DEPENDENT.theta
 )  # fmt: skip
-ALL = examples("postgrad.rivals", Policy, CASES)
+ALL = examples("postgrad.research.rivals", Policy, CASES)
 LAW = pytest.mark.parametrize(
     ("policy", "x", "theta"), ALL, ids=[f"{type(p).__name__}-{np.size(x)}" for p, x, _ in ALL]
 )

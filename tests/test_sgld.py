@@ -10,8 +10,8 @@ from jax import random
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.descents import Stage
-from postgrad.landscape import Landscape
+from postgrad.algorithm.descents import Stage
+from postgrad.algorithm.sampled_objective import Landscape
 
 
 class Cost(eqx.Module):

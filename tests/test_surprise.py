@@ -16,8 +16,8 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.monitor import MisspecificationWarning, Monitor
-from postgrad.surprise import Surprise, surprise
+from postgrad.algorithm.surprise import Surprise, surprise
+from postgrad.monitoring.misspecification import MisspecificationWarning, Monitor
 
 X = jnp.asarray(0.0)
 

@@ -19,15 +19,39 @@ else:
 
 if TYPE_CHECKING:
     from postgrad import errors as errors
-    from postgrad import plots as plots
-    from postgrad import presets as presets
-    from postgrad import problems as problems
-    from postgrad import rivals as rivals
-    from postgrad.agent import Agent as Agent
-    from postgrad.algorithm import BayesianSGD as BayesianSGD
-    from postgrad.algorithm import Info as Info
-    from postgrad.algorithm import State as State
-    from postgrad.atoms import Atoms as Atoms
+    from postgrad.agent.agent import Agent as Agent
+    from postgrad.agent.explanation import Explanation as Explanation
+    from postgrad.agent.record import Record as Record
+    from postgrad.agent.record import Replay as Replay
+    from postgrad.algorithm import presets as presets
+    from postgrad.algorithm.bayesian_sgd import BayesianSGD as BayesianSGD
+    from postgrad.algorithm.bayesian_sgd import Info as Info
+    from postgrad.algorithm.bayesian_sgd import State as State
+    from postgrad.algorithm.decision_uncertainty import Outlook as Outlook
+    from postgrad.algorithm.descents import SGD as SGD
+    from postgrad.algorithm.descents import SGLD as SGLD
+    from postgrad.algorithm.descents import Newton as Newton
+    from postgrad.algorithm.gradients import Automatic as Automatic
+    from postgrad.algorithm.gradients import Enumerate as Enumerate
+    from postgrad.algorithm.gradients import Gradient as Gradient
+    from postgrad.algorithm.gradients import MixtureScore as MixtureScore
+    from postgrad.algorithm.gradients import Partial as Partial
+    from postgrad.algorithm.gradients import Pathwise as Pathwise
+    from postgrad.algorithm.gradients import Score as Score
+    from postgrad.algorithm.outputs import Average as Average
+    from postgrad.algorithm.outputs import Last as Last
+    from postgrad.algorithm.outputs import Perturbed as Perturbed
+    from postgrad.algorithm.outputs import RandomIterate as RandomIterate
+    from postgrad.algorithm.policy import Policy as Policy
+    from postgrad.algorithm.risks import CVaR as CVaR
+    from postgrad.algorithm.risks import Mean as Mean
+    from postgrad.algorithm.risks import MeanVariance as MeanVariance
+    from postgrad.algorithm.risks import Risk as Risk
+    from postgrad.algorithm.risks import VaR as VaR
+    from postgrad.algorithm.step_sizes import Constant as Constant
+    from postgrad.algorithm.step_sizes import Harmonic as Harmonic
+    from postgrad.algorithm.step_sizes import InverseSqrt as InverseSqrt
+    from postgrad.algorithm.surprise import Surprise as Surprise
     from postgrad.beliefs import Adaptive as Adaptive
     from postgrad.beliefs import Belief as Belief
     from postgrad.beliefs import Beta as Beta
@@ -49,70 +73,48 @@ if TYPE_CHECKING:
     from postgrad.beliefs import Separate as Separate
     from postgrad.beliefs import Thompson as Thompson
     from postgrad.beliefs import product as product
-    from postgrad.censored import Censored as Censored
-    from postgrad.comparison import Comparison as Comparison
-    from postgrad.comparison import compare as compare
-    from postgrad.contexts import Pool as Pool
-    from postgrad.counts import NegativeBinomial as NegativeBinomial
-    from postgrad.descents import SGD as SGD
-    from postgrad.descents import SGLD as SGLD
-    from postgrad.descents import Newton as Newton
-    from postgrad.diagnosis import Diagnosis as Diagnosis
-    from postgrad.diagnosis import diagnose as diagnose
-    from postgrad.explanation import Explanation as Explanation
-    from postgrad.feasible import Ball as Ball
-    from postgrad.feasible import Box as Box
-    from postgrad.feasible import Budget as Budget
-    from postgrad.feasible import FeasibleSet as FeasibleSet
-    from postgrad.feasible import Polyhedron as Polyhedron
-    from postgrad.feasible import Product as Product
-    from postgrad.feasible import Reals as Reals
-    from postgrad.feasible import Simplex as Simplex
-    from postgrad.gradients import Automatic as Automatic
-    from postgrad.gradients import Enumerate as Enumerate
-    from postgrad.gradients import Gradient as Gradient
-    from postgrad.gradients import MixtureScore as MixtureScore
-    from postgrad.gradients import Partial as Partial
-    from postgrad.gradients import Pathwise as Pathwise
-    from postgrad.gradients import Score as Score
-    from postgrad.items import Items as Items
-    from postgrad.monitor import Alarm as Alarm
-    from postgrad.monitor import MisspecificationWarning as MisspecificationWarning
-    from postgrad.monitor import Monitor as Monitor
-    from postgrad.outlook import Outlook as Outlook
-    from postgrad.outputs import Average as Average
-    from postgrad.outputs import Last as Last
-    from postgrad.outputs import Perturbed as Perturbed
-    from postgrad.outputs import RandomIterate as RandomIterate
-    from postgrad.policy import Policy as Policy
-    from postgrad.problem import Problem as Problem
-    from postgrad.record import Record as Record
-    from postgrad.record import Replay as Replay
-    from postgrad.risks import CVaR as CVaR
-    from postgrad.risks import Mean as Mean
-    from postgrad.risks import MeanVariance as MeanVariance
-    from postgrad.risks import Risk as Risk
-    from postgrad.risks import VaR as VaR
-    from postgrad.simulation import Simulation as Simulation
-    from postgrad.simulation import simulate as simulate
-    from postgrad.stall import ConvergenceWarning as ConvergenceWarning
-    from postgrad.stall import LockInWarning as LockInWarning
-    from postgrad.steps import Constant as Constant
-    from postgrad.steps import Harmonic as Harmonic
-    from postgrad.steps import InverseSqrt as InverseSqrt
+    from postgrad.distributions.atoms import Atoms as Atoms
+    from postgrad.distributions.censored import Censored as Censored
+    from postgrad.distributions.counts import NegativeBinomial as NegativeBinomial
+    from postgrad.monitoring.identifiability import Diagnosis as Diagnosis
+    from postgrad.monitoring.identifiability import diagnose as diagnose
+    from postgrad.monitoring.misspecification import Alarm as Alarm
+    from postgrad.monitoring.misspecification import (
+        MisspecificationWarning as MisspecificationWarning,
+    )
+    from postgrad.monitoring.misspecification import Monitor as Monitor
+    from postgrad.monitoring.progress_warnings import ConvergenceWarning as ConvergenceWarning
+    from postgrad.monitoring.progress_warnings import LockInWarning as LockInWarning
+    from postgrad.problem.feasible import Ball as Ball
+    from postgrad.problem.feasible import Box as Box
+    from postgrad.problem.feasible import Budget as Budget
+    from postgrad.problem.feasible import FeasibleSet as FeasibleSet
+    from postgrad.problem.feasible import Polyhedron as Polyhedron
+    from postgrad.problem.feasible import Product as Product
+    from postgrad.problem.feasible import Reals as Reals
+    from postgrad.problem.feasible import Simplex as Simplex
+    from postgrad.problem.items import Items as Items
+    from postgrad.problem.problem import Problem as Problem
+    from postgrad.research import plots as plots
+    from postgrad.research import problems as problems
+    from postgrad.research import rivals as rivals
+    from postgrad.research.comparison import Comparison as Comparison
+    from postgrad.research.comparison import compare as compare
+    from postgrad.research.simulation import Simulation as Simulation
+    from postgrad.research.simulation import simulate as simulate
+    from postgrad.spec.backtest import Backtest as Backtest
+    from postgrad.spec.backtest import backtest as backtest
+    from postgrad.spec.partial_pooling import Pool as Pool
     from postgrad.store import Database as Database
-    from postgrad.surprise import Surprise as Surprise
-    from postgrad.walk import Backtest as Backtest
-    from postgrad.walk import backtest as backtest
 
 __version__ = "0.1.0"
 
 # Where each public name lives. Rooms are imported when first used, so that `postgrad --help` does
 # not wait for JAX.
 _ROOMS = {
-    "agent": ("Agent",),
-    "algorithm": ("BayesianSGD", "Info", "State"),
-    "atoms": ("Atoms",),
+    "agent.agent": ("Agent",),
+    "algorithm.bayesian_sgd": ("BayesianSGD", "Info", "State"),
+    "distributions.atoms": ("Atoms",),
     "beliefs": (
         "Adaptive",
         "Belief",
@@ -136,14 +138,14 @@ _ROOMS = {
         "Thompson",
         "product",
     ),
-    "censored": ("Censored",),
-    "contexts": ("Pool",),
-    "counts": ("NegativeBinomial",),
-    "descents": ("SGD", "SGLD", "Newton"),
-    "comparison": ("Comparison", "compare"),
-    "diagnosis": ("Diagnosis", "diagnose"),
-    "explanation": ("Explanation",),
-    "feasible": (
+    "distributions.censored": ("Censored",),
+    "spec.partial_pooling": ("Pool",),
+    "distributions.counts": ("NegativeBinomial",),
+    "algorithm.descents": ("SGD", "SGLD", "Newton"),
+    "research.comparison": ("Comparison", "compare"),
+    "monitoring.identifiability": ("Diagnosis", "diagnose"),
+    "agent.explanation": ("Explanation",),
+    "problem.feasible": (
         "Ball",
         "Box",
         "Budget",
@@ -153,7 +155,7 @@ _ROOMS = {
         "Reals",
         "Simplex",
     ),
-    "gradients": (
+    "algorithm.gradients": (
         "Automatic",
         "Enumerate",
         "Gradient",
@@ -162,32 +164,38 @@ _ROOMS = {
         "Pathwise",
         "Score",
     ),
-    "items": ("Items",),
-    "monitor": ("Alarm", "MisspecificationWarning", "Monitor"),
-    "outlook": ("Outlook",),
-    "outputs": ("Average", "Last", "Perturbed", "RandomIterate"),
-    "policy": ("Policy",),
-    "problem": ("Problem",),
-    "record": ("Record", "Replay"),
-    "risks": ("CVaR", "Mean", "MeanVariance", "Risk", "VaR"),
-    "simulation": ("Simulation", "simulate"),
-    "stall": ("ConvergenceWarning", "LockInWarning"),
-    "steps": ("Constant", "Harmonic", "InverseSqrt"),
+    "problem.items": ("Items",),
+    "monitoring.misspecification": ("Alarm", "MisspecificationWarning", "Monitor"),
+    "algorithm.decision_uncertainty": ("Outlook",),
+    "algorithm.outputs": ("Average", "Last", "Perturbed", "RandomIterate"),
+    "algorithm.policy": ("Policy",),
+    "problem.problem": ("Problem",),
+    "agent.record": ("Record", "Replay"),
+    "algorithm.risks": ("CVaR", "Mean", "MeanVariance", "Risk", "VaR"),
+    "research.simulation": ("Simulation", "simulate"),
+    "monitoring.progress_warnings": ("ConvergenceWarning", "LockInWarning"),
+    "algorithm.step_sizes": ("Constant", "Harmonic", "InverseSqrt"),
     "store": ("Database",),
-    "surprise": ("Surprise",),
-    "walk": ("Backtest", "backtest"),
+    "algorithm.surprise": ("Surprise",),
+    "spec.backtest": ("Backtest", "backtest"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 # Modules that are public as such.
-_MODULES = ("errors", "plots", "presets", "problems", "rivals")
+_MODULES = {
+    "errors": "errors",
+    "plots": "research.plots",
+    "presets": "algorithm.presets",
+    "problems": "research.problems",
+    "rivals": "research.rivals",
+}
 
 __all__ = [*_MODULES, *_HOME]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"postgrad.{name}")
+        return importlib.import_module(f"postgrad.{_MODULES[name]}")
     if name not in _HOME:
         raise AttributeError(f"module 'postgrad' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"postgrad.{_HOME[name]}"), name)

@@ -1,0 +1,1 @@
+"""Distributions, and facts about distributions, that numpyro does not have."""

@@ -1,0 +1,1 @@
+"""Warnings: data that contradict the model, descents that stall, parameters no data tell apart."""

@@ -1,0 +1,1 @@
+"""What the user states: cost, model, feasible set."""

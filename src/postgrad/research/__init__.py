@@ -1,0 +1,1 @@
+"""Simulated closed loops: experiments, comparisons, the testbed, the paper."""
