@@ -41,7 +41,7 @@ def main() -> None:
             for label, option in options.items():
                 result = pg.simulate(
                     pg.BayesianSGD(instance.problem, **option),
-                    pg.Grid(instance.points),
+                    pg.beliefs.Grid(instance.points),
                     instance.x,
                     instance.theta,
                     runs=arguments.runs,

@@ -76,7 +76,7 @@ BUGS = {
 @eqx.filter_jit
 def _ranks(
     case: Case,
-    belief: pg.Belief,
+    belief: pg.beliefs.Belief,
     data: jax.Array,
     direction: jax.Array,
     theta: Any,
@@ -92,7 +92,7 @@ def _ranks(
     def one(data: jax.Array, direction: jax.Array, theta: Any, key: jax.Array) -> Any:
         key_draws, key_belief = random.split(key)
 
-        def learn(belief: pg.Belief, stage: jax.Array) -> tuple[pg.Belief, None]:
+        def learn(belief: pg.beliefs.Belief, stage: jax.Array) -> tuple[pg.beliefs.Belief, None]:
             weight = jnp.where(stage == 0, first_counts, 1.0)[None]
             key = random.fold_in(key_belief, stage)
             batch = data[stage][None]

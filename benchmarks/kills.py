@@ -47,8 +47,10 @@ def model(x: Any, theta: Any) -> Any:
 
 
 def make(path: str | pg.Database | None) -> pg.Agent:
-    problem = pg.Problem(cost, model, pg.Box(-20.0, 20.0))
-    return pg.Agent(problem, pg.Grid(np.arange(1.0, 9.0)), 0.0, path=path, **pg.presets.paper())
+    problem = pg.Problem(cost, model, pg.feasible.Box(-20.0, 20.0))
+    return pg.Agent(
+        problem, pg.beliefs.Grid(np.arange(1.0, 9.0)), 0.0, path=path, **pg.presets.paper()
+    )
 
 
 def batch(number: int) -> np.ndarray:

@@ -26,13 +26,13 @@ def shown(x, theta):  # stock on show sells stock
 
 
 def problem(underage, overage, model=demand, feasible=None):
-    box = pg.Box(0.0, 50.0) if feasible is None else feasible
+    box = pg.feasible.Box(0.0, 50.0) if feasible is None else feasible
     return pg.Problem(Mismatch(jnp.asarray(underage), jnp.asarray(overage)), model, box)
 
 
 # The paper's descent compiles in a moment, and the walk does not care.
 PAPER = pg.presets.paper()
-PRIOR = pg.Normal(10.0, 5.0)
+PRIOR = pg.beliefs.Normal(10.0, 5.0)
 ITEMS = [problem(4.0, 1.0), problem(1.0, 3.0)]
 DAYS = 12
 DEMAND = np.random.default_rng(0).normal([10.0, 14.0], 2.0, (DAYS, 2))
@@ -111,8 +111,12 @@ def test_each_context_learns_from_its_own_days():
 
 
 def test_items_with_one_budget_are_decided_together():
-    both = problem([4.0, 1.0], [1.0, 3.0], pg.Items(demand), pg.Budget(0.0, 50.0, [1.0, 1.0], 18.0))
-    result = pg.backtest(both, pg.Separate(PRIOR, 2), [5.0, 5.0], DEMAND, burn_in=2, **PAPER)
+    both = problem(
+        [4.0, 1.0], [1.0, 3.0], pg.Items(demand), pg.feasible.Budget(0.0, 50.0, [1.0, 1.0], 18.0)
+    )
+    result = pg.backtest(
+        both, pg.beliefs.Separate(PRIOR, 2), [5.0, 5.0], DEMAND, burn_in=2, **PAPER
+    )
     for name in ("postgrad", "saa", "normal", "last-value", "hindsight"):
         assert (result.decisions[name][2:].sum(axis=1) <= 18.0 + 1e-9).all(), name
     assert result.by_item.keys() == {"item 1", "item 2"}
@@ -126,7 +130,7 @@ def test_orders_with_a_budget_solve_the_linear_programme(bounds):
     rng = np.random.default_rng(1)
     past = rng.integers(0, 30, (25, 3)).astype(float)
     b, h, price = np.asarray([4.0, 2.0, 5.0]), np.asarray([1.0, 2.0, 3.0]), np.asarray([1, 2, 0.5])
-    both = problem(b, h, pg.Items(demand), pg.Budget(*bounds, price, 30.0))
+    both = problem(b, h, pg.Items(demand), pg.feasible.Budget(*bounds, price, 30.0))
     orders = saa(list(past.T), both.cost, both.feasible)
     assert price @ orders <= 30.0 + 1e-9
     # Variables: the orders, then shortage and surplus of each day and item.
@@ -149,9 +153,9 @@ def test_normal_orders_are_quantiles_and_share_a_budget():
     b, h, price = np.asarray([4.0, 1.0]), np.asarray([1.0, 3.0]), np.asarray([1.0, 2.0])
     cost = Mismatch(b, h)
     mean, spread = DEMAND.mean(axis=0), DEMAND.std(axis=0)
-    orders = normal(list(DEMAND.T), cost, pg.Box(0.0, 50.0))
+    orders = normal(list(DEMAND.T), cost, pg.feasible.Box(0.0, 50.0))
     np.testing.assert_allclose(orders, stats.norm.ppf(b / (b + h), mean, spread))
-    orders = normal(list(DEMAND.T), cost, pg.Budget(0.0, 50.0, price, 30.0))
+    orders = normal(list(DEMAND.T), cost, pg.feasible.Budget(0.0, 50.0, price, 30.0))
     assert price @ orders == pytest.approx(30.0)
     saved = (b - (b + h) * stats.norm.cdf(orders, mean, spread)) / price
     assert saved[0] == pytest.approx(saved[1], rel=1e-6)  # a unit of budget, wherever it is spent
@@ -218,7 +222,7 @@ def test_delays_contexts_gaps_and_decisions_in_force_together():
 
 
 def test_other_costs_have_no_rules():
-    squared = pg.Problem(lambda x, xi: (x - xi) ** 2, demand, pg.Box(0.0, 50.0))
+    squared = pg.Problem(lambda x, xi: (x - xi) ** 2, demand, pg.feasible.Box(0.0, 50.0))
     assert list(pg.backtest(squared, PRIOR, 5.0, DEMAND[:, 0], **PAPER).total) == ["postgrad"]
     with pytest.raises(errors.SettingError, match="newsvendor"):
         pg.backtest(squared, PRIOR, 5.0, DEMAND[:, 0], rivals=["saa"], **PAPER)
@@ -278,7 +282,7 @@ def test_bad_input_is_named(name):
 def test_impossible_demand_is_named():
     counted = problem(4.0, 1.0, lambda x, theta: dist.Poisson(theta))
     with pytest.raises(errors.BatchError, match=r"-3\.0 of day 2"):
-        pg.backtest(counted, pg.Gamma(2.0, 0.2), 5.0, [1.0, 2.0, -3.0, 4.0], **PAPER)
+        pg.backtest(counted, pg.beliefs.Gamma(2.0, 0.2), 5.0, [1.0, 2.0, -3.0, 4.0], **PAPER)
 
 
 POINTS = jnp.linspace(1.0, 20.0, 39)
@@ -286,7 +290,7 @@ POINTS = jnp.linspace(1.0, 20.0, 39)
 
 def pooled(strength, rows=DEMAND[:, 0]):
     context = ["a" if day % 4 else "b" for day in range(DAYS)]  # few days of b
-    grid = pg.Grid(POINTS, forget=1.0)
+    grid = pg.beliefs.Grid(POINTS, forget=1.0)
     pool = None if strength is None else pg.Pool(strength)
     options = {"iterations": 2, "samples": (64, 4)}
     return pg.backtest(
@@ -308,7 +312,7 @@ def test_a_pool_lends_to_those_who_know_nothing():
 
 def test_others_hear_of_a_batch_and_do_not_count_it():
     algorithm, pool = pg.BayesianSGD(problem(4.0, 1.0, shown), **PAPER), Pool(0.5)
-    first = algorithm.init(pg.Grid(POINTS, forget=0.9), 5.0)
+    first = algorithm.init(pg.beliefs.Grid(POINTS, forget=0.9), 5.0)
     knows = first.belief.update(shown, jnp.asarray(5.0), jnp.asarray([8.0]), None)
 
     def both(*beliefs):
@@ -330,7 +334,7 @@ def test_others_hear_of_a_batch_and_do_not_count_it():
 
 
 def test_the_population_is_that_of_em():
-    grid = pg.Grid(POINTS, forget=1.0)
+    grid = pg.beliefs.Grid(POINTS, forget=1.0)
     learned = [
         grid.update(demand, jnp.zeros(()), jnp.asarray(rows), None)
         for rows in ([9.0, 10.0, 11.0], [14.0])

@@ -42,7 +42,7 @@ def data(count, size=2, seed=0):
 def test_one_stage_is_the_formula_of_the_paper():
     """Algorithm 2.2 by hand: same draws of theta and xi, everything else in plain NumPy."""
     algorithm = paper(iterations=2, seed=3)
-    belief, x, y = pg.Grid(ONE.points), 1.5, np.array([5.0, 2.0])
+    belief, x, y = pg.beliefs.Grid(ONE.points), 1.5, np.array([5.0, 2.0])
     state = forward(algorithm, algorithm.init(belief, x), jnp.asarray(y))
 
     theta = np.arange(1.0, 31.0)
@@ -61,11 +61,11 @@ def test_one_stage_is_the_formula_of_the_paper():
     assert int(state.stage) == 2
 
 
-@pytest.mark.parametrize("options", [pg.presets.paper(output=pg.Average, iterations=3), {}])
+@pytest.mark.parametrize("options", [pg.presets.paper(output=pg.outputs.Average, iterations=3), {}])
 def test_resumed_is_bit_identical(options):
     """Stopped, saved, restored and continued: the same bits as without a stop."""
     algorithm = pg.BayesianSGD(ONE.problem, **options)
-    belief, batches = pg.Grid(ONE.points), data(20)
+    belief, batches = pg.beliefs.Grid(ONE.points), data(20)
     whole = run(algorithm, belief, 0.0, batches)
     half = run(algorithm, belief, 0.0, batches[:11])
     buffer = io.BytesIO()
@@ -79,14 +79,14 @@ def test_state_keeps_its_types():
     """Else a loop over stages compiles twice."""
     for options in (
         {},
-        {"output": pg.Average},
-        {"output": pg.RandomIterate},
+        {"output": pg.outputs.Average},
+        {"output": pg.outputs.RandomIterate},
         pg.presets.paper(),
         {"steps": optax.adam(0.1)},
-        {"steps": pg.SGLD(0.1, 1.0)},
+        {"steps": pg.descents.SGLD(0.1, 1.0)},
     ):
         algorithm = pg.BayesianSGD(ONE.problem, **options)
-        start = algorithm.init(pg.Grid(ONE.points), 0.0)
+        start = algorithm.init(pg.beliefs.Grid(ONE.points), 0.0)
         traced = jax.make_jaxpr(lambda state: algorithm.step(state, jnp.ones(1))[0])  # noqa: B023
         assert [jax.typeof(leaf) for leaf in jax.tree.leaves(start)] == traced(start).out_avals
 
@@ -94,9 +94,11 @@ def test_state_keeps_its_types():
 def test_decision_in_force_can_be_named():
     """Late data are credited to the decision under which they arose."""
     algorithm = paper()
-    start = algorithm.init(pg.Grid(ONE.points), 0.0)
+    start = algorithm.init(pg.beliefs.Grid(ONE.points), 0.0)
     late = forward(algorithm, start, jnp.asarray([6.0]), x=jnp.asarray(3.0))
-    expected = pg.Grid(ONE.points).update(ONE.problem.model, jnp.asarray(3.0), jnp.asarray([6.0]))
+    expected = pg.beliefs.Grid(ONE.points).update(
+        ONE.problem.model, jnp.asarray(3.0), jnp.asarray([6.0])
+    )
     assert eqx.tree_equal(late.belief, expected)
 
 
@@ -109,8 +111,8 @@ def foreseen(info):
 
 
 def test_samples_are_averaged_and_their_noise_reported():
-    algorithm = paper(gradient=pg.Score(), samples=4000)
-    state, batch = algorithm.init(pg.Known(4.0), 1.0), jnp.asarray([5.0])
+    algorithm = paper(gradient=pg.gradients.Score(), samples=4000)
+    state, batch = algorithm.init(pg.beliefs.Known(4.0), 1.0), jnp.asarray([5.0])
     course = inform(algorithm, state, batch, course_of)
     assert abs(float(course.gradient[0]) - (3 * 1.0 - 8)) < 4.5 * float(course.noise[0])
     assert np.isnan(inform(paper(), state, batch, course_of).noise).all()
@@ -118,10 +120,12 @@ def test_samples_are_averaged_and_their_noise_reported():
 
 def test_info_tells_the_predictive_density():
     algorithm = pg.BayesianSGD(ONE.problem)
-    known = inform(algorithm, algorithm.init(pg.Known(4.0), 1.0), jnp.asarray([5.0, 9.0]), foreseen)
+    known = inform(
+        algorithm, algorithm.init(pg.beliefs.Known(4.0), 1.0), jnp.asarray([5.0, 9.0]), foreseen
+    )
     np.testing.assert_allclose(known, stats.norm.logpdf([5.0, 9.0], 5.0, 4.0))
     # under the belief before the batch, not after it
-    start = algorithm.init(pg.Grid(ONE.points), 1.0)
+    start = algorithm.init(pg.beliefs.Grid(ONE.points), 1.0)
     believed = inform(algorithm, start, jnp.asarray([5.0]), foreseen)
     prior = np.mean(stats.norm.pdf(5.0, 1.0 + np.arange(1.0, 31.0), 4.0))
     np.testing.assert_allclose(believed, [np.log(prior)])
@@ -129,8 +133,8 @@ def test_info_tells_the_predictive_density():
 
 def test_noise_is_the_standard_error():
     """Over seeds, the estimates spread as much as the noise says."""
-    algorithm = paper(gradient=pg.Score(), samples=25)
-    start = algorithm.init(pg.Known(4.0), 1.0)
+    algorithm = paper(gradient=pg.gradients.Score(), samples=25)
+    start = algorithm.init(pg.beliefs.Known(4.0), 1.0)
 
     def course(seed):
         seeded = eqx.tree_at(lambda a: a.key, algorithm, random.key(seed))
@@ -143,10 +147,10 @@ def test_noise_is_the_standard_error():
 @pytest.mark.parametrize(
     "steps",
     [
-        pg.Harmonic(0.5),
-        pg.Harmonic(2.0, 5.0),
-        pg.InverseSqrt(0.1),
-        pg.Constant(0.1, 100),
+        pg.step_sizes.Harmonic(0.5),
+        pg.step_sizes.Harmonic(2.0, 5.0),
+        pg.step_sizes.InverseSqrt(0.1),
+        pg.step_sizes.Constant(0.1, 100),
         0.01,
         optax.exponential_decay(0.3, 50, 0.9),
         optax.adam(0.05),
@@ -156,23 +160,23 @@ def test_noise_is_the_standard_error():
 )
 def test_every_kind_of_step_descends(steps):
     algorithm = pg.BayesianSGD(ONE.problem, steps=steps, samples=16)
-    state = run(algorithm, pg.Known(4.0), -5.0, np.full((400, 1), 6.0))
+    state = run(algorithm, pg.beliefs.Known(4.0), -5.0, np.full((400, 1), 6.0))
     assert abs(float(state.x) - 8 / 3) < 0.5
 
 
 def test_step_sizes_are_those_of_the_paper():
     t = jnp.arange(1, 5)
-    np.testing.assert_allclose(pg.Harmonic(2.0, 5.0)(t), 2 / (np.arange(1, 5) + 5))
-    np.testing.assert_allclose(pg.Harmonic(3.0)(t), 3 / np.arange(1, 5))
-    np.testing.assert_allclose(pg.InverseSqrt(3.0)(t), 3 / np.sqrt(np.arange(1, 5)))
-    np.testing.assert_allclose(pg.Constant(3.0, horizon=100)(t), 0.3)
+    np.testing.assert_allclose(pg.step_sizes.Harmonic(2.0, 5.0)(t), 2 / (np.arange(1, 5) + 5))
+    np.testing.assert_allclose(pg.step_sizes.Harmonic(3.0)(t), 3 / np.arange(1, 5))
+    np.testing.assert_allclose(pg.step_sizes.InverseSqrt(3.0)(t), 3 / np.sqrt(np.arange(1, 5)))
+    np.testing.assert_allclose(pg.step_sizes.Constant(3.0, horizon=100)(t), 0.3)
 
 
 def test_step_size_follows_the_stage_not_the_iteration():
     """a_{t,j} = a_t: with a deterministic gradient, K steps of one size."""
     problem = pg.Problem(lambda x, xi: x, lambda x, theta: dist.Normal(theta, 1.0))
-    algorithm = pg.BayesianSGD(problem, steps=pg.Harmonic(1.0), iterations=3)
-    state = run(algorithm, pg.Known(0.0), 0.0, [[0.0], [0.0]])
+    algorithm = pg.BayesianSGD(problem, steps=pg.step_sizes.Harmonic(1.0), iterations=3)
+    state = run(algorithm, pg.beliefs.Known(0.0), 0.0, [[0.0], [0.0]])
     assert float(state.x) == pytest.approx(-3.0 - 3.0 / 2)
 
 
@@ -180,8 +184,10 @@ def test_random_iterate_has_the_probabilities_of_the_rate_theorem():
     """z_T = x_t with probability a_t / sum a, t = 1..T."""
     problem = pg.Problem(lambda x, xi: -x, lambda x, theta: dist.Normal(theta, 1.0))
     runs, horizon = 20_000, 4
-    algorithm = pg.BayesianSGD(problem, steps=pg.Harmonic(1.0), output=pg.RandomIterate)
-    result = pg.simulate(algorithm, pg.Known(0.0), 0.0, 0.0, runs=runs, horizon=horizon)
+    algorithm = pg.BayesianSGD(
+        problem, steps=pg.step_sizes.Harmonic(1.0), output=pg.outputs.RandomIterate
+    )
+    result = pg.simulate(algorithm, pg.beliefs.Known(0.0), 0.0, 0.0, runs=runs, horizon=horizon)
     iterates = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, horizon))])  # x_1, ..., x_T
     counts = [np.isclose(result.decisions[:, -1], x).sum() for x in iterates]
     expected = 1 / np.arange(1, horizon + 1)
@@ -191,8 +197,8 @@ def test_random_iterate_has_the_probabilities_of_the_rate_theorem():
 
 def test_random_iterate_weighs_optax_steps_alike():
     problem = pg.Problem(lambda x, xi: -x, lambda x, theta: dist.Normal(theta, 1.0))
-    algorithm = pg.BayesianSGD(problem, steps=optax.sgd(1.0), output=pg.RandomIterate)
-    result = pg.simulate(algorithm, pg.Known(0.0), 0.0, 0.0, runs=6000, horizon=3)
+    algorithm = pg.BayesianSGD(problem, steps=optax.sgd(1.0), output=pg.outputs.RandomIterate)
+    result = pg.simulate(algorithm, pg.beliefs.Known(0.0), 0.0, 0.0, runs=6000, horizon=3)
     counts = [np.isclose(result.decisions[:, -1], x).sum() for x in (0.0, 1.0, 2.0)]
     assert stats.chisquare(counts).pvalue > 1e-3
 
@@ -200,9 +206,9 @@ def test_random_iterate_weighs_optax_steps_alike():
 def test_average_is_the_mean_of_the_iterates():
     batches = data(30)
     states, state = [], None
-    algorithm = paper(quadratic.univariate_independent().problem, output=pg.Average)
+    algorithm = paper(quadratic.univariate_independent().problem, output=pg.outputs.Average)
     for batch in batches:
-        state = run(algorithm, pg.Grid(ONE.points), 0.0, [batch], state)
+        state = run(algorithm, pg.beliefs.Grid(ONE.points), 0.0, [batch], state)
         states.append(float(state.x))
     assert float(state.decision) == pytest.approx(np.mean(states), rel=1e-12)
 
@@ -214,7 +220,7 @@ def test_decision_keeps_its_shape(shape, options):
         lambda x, xi: jnp.sum((x - xi) ** 2), lambda x, theta: dist.Normal(theta, 1.0)
     )
     algorithm = pg.BayesianSGD(problem, **options)
-    start = algorithm.init(pg.Known(2.0), np.zeros(shape))
+    start = algorithm.init(pg.beliefs.Known(2.0), np.zeros(shape))
     state = jax.eval_shape(lambda state: algorithm.step(state, jnp.ones(1))[0], start)
     assert state.x.shape == state.decision.shape == shape
 
@@ -226,55 +232,60 @@ def covariance(x, theta):
 @pytest.mark.parametrize(
     ("problem", "belief", "x", "error"),
     [
-        (ONE.problem, pg.Known(4.0), np.nan, errors.DecisionError),
-        (ONE.problem, pg.Known(4.0), True, errors.DecisionError),
-        (ONE.problem, pg.Known(4.0), "far", errors.DecisionError),
-        (ONE.problem, pg.Known(4.0), 21.0, errors.DecisionError),
-        (ONE.problem, pg.Known(4.0), [], errors.DecisionError),
+        (ONE.problem, pg.beliefs.Known(4.0), np.nan, errors.DecisionError),
+        (ONE.problem, pg.beliefs.Known(4.0), True, errors.DecisionError),
+        (ONE.problem, pg.beliefs.Known(4.0), "far", errors.DecisionError),
+        (ONE.problem, pg.beliefs.Known(4.0), 21.0, errors.DecisionError),
+        (ONE.problem, pg.beliefs.Known(4.0), [], errors.DecisionError),
         (ONE.problem, [1.0, 2.0], 0.0, errors.PriorError),
-        (pg.Problem(lambda x, xi: x > 0, ONE.problem.model), pg.Known(4.0), 0.0, errors.CostError),
+        (
+            pg.Problem(lambda x, xi: x > 0, ONE.problem.model),
+            pg.beliefs.Known(4.0),
+            0.0,
+            errors.CostError,
+        ),
         (
             pg.Problem(
                 lambda x, xi: x,
                 lambda x, theta: dist.Bernoulli(jnp.stack([0.5 + 0 * theta, theta])).to_event(1),
             ),
-            pg.Grid([0.5, 1.5]),
+            pg.beliefs.Grid([0.5, 1.5]),
             0.0,
             errors.ModelError,
         ),
         (
             pg.Problem(lambda x, xi: x, lambda x, theta: dist.Normal(0.0, theta)),
-            pg.Grid([1.0, -1.0]),
+            pg.beliefs.Grid([1.0, -1.0]),
             0.0,
             errors.ModelError,
         ),
         (
             pg.Problem(lambda x, xi: x, covariance),
-            pg.Grid([0.5, 1.5]),  # 1.5 is no correlation: not positive definite
+            pg.beliefs.Grid([0.5, 1.5]),  # 1.5 is no correlation: not positive definite
             0.0,
             errors.ModelError,
         ),
         (
             pg.Problem(lambda x, xi: x, lambda x, theta: dist.Normal(jnp.zeros(3), theta)),
-            pg.Known(1.0),
+            pg.beliefs.Known(1.0),
             0.0,
             errors.ModelError,
         ),
         (
             pg.Problem(lambda x, xi: x, lambda x, theta: theta),
-            pg.Known(1.0),
+            pg.beliefs.Known(1.0),
             0.0,
             errors.ModelError,
         ),
         (
             pg.Problem(lambda x, xi: jnp.stack([x, x]), ONE.problem.model),
-            pg.Known(1.0),
+            pg.beliefs.Known(1.0),
             0.0,
             errors.CostError,
         ),
         (
             pg.Problem(lambda x, xi: jnp.log(x), ONE.problem.model),
-            pg.Known(1.0),
+            pg.beliefs.Known(1.0),
             -1.0,
             errors.CostError,
         ),
@@ -299,9 +310,9 @@ def test_parts_that_do_not_fit_are_refused(problem, belief, x, error):
         ({"samples": -2}, errors.SettingError),
         ({"steps": [0.1, 0.2]}, errors.StepSizeError),
         ({"gradient": "pathwise"}, errors.SettingError),
-        ({"gradient": pg.Pathwise}, errors.SettingError),
+        ({"gradient": pg.gradients.Pathwise}, errors.SettingError),
         ({"output": "average"}, errors.SettingError),
-        ({"output": pg.Average(jnp.zeros(()))}, errors.SettingError),
+        ({"output": pg.outputs.Average(jnp.zeros(()))}, errors.SettingError),
     ],
 )
 def test_bad_settings_are_refused(options, error):
@@ -311,9 +322,14 @@ def test_bad_settings_are_refused(options, error):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: pg.Harmonic(0.0), lambda: pg.Harmonic(1.0, -1.0), lambda: pg.InverseSqrt(-1.0),
-     lambda: pg.Constant(1.0, 0), lambda: pg.Harmonic(np.inf)],
-)  # fmt: skip
+    [
+        lambda: pg.step_sizes.Harmonic(0.0),
+        lambda: pg.step_sizes.Harmonic(1.0, -1.0),
+        lambda: pg.step_sizes.InverseSqrt(-1.0),
+        lambda: pg.step_sizes.Constant(1.0, 0),
+        lambda: pg.step_sizes.Harmonic(np.inf),
+    ],
+)
 def test_bad_step_sizes_are_refused(make):
     with pytest.raises(errors.StepSizeError):
         make()

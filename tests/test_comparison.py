@@ -17,9 +17,9 @@ from postgrad.research.rivals import Entrant
 INSTANCE = quadratic.univariate_independent()
 PLAIN = pg.BayesianSGD(INSTANCE.problem, **pg.presets.paper())
 ENTRANTS = {
-    "postgrad": Entrant(PLAIN, pg.Grid(INSTANCE.points)),
+    "postgrad": Entrant(PLAIN, pg.beliefs.Grid(INSTANCE.points)),
     "greedy": Entrant(rivals.Greedy(INSTANCE.problem)),
-    "known": Entrant(PLAIN, pg.Known(INSTANCE.theta)),
+    "known": Entrant(PLAIN, pg.beliefs.Known(INSTANCE.theta)),
 }
 
 

@@ -23,13 +23,13 @@ def demand(x, theta):
 
 
 # H(x, theta) = w ((x - theta)^2 + v): curvature 2 w, and theta itself is the best decision.
-SQUARE = pg.Problem(lambda x, xi: WEIGHT * (x - xi) ** 2, demand, pg.Reals())
+SQUARE = pg.Problem(lambda x, xi: WEIGHT * (x - xi) ** 2, demand, pg.feasible.Reals())
 
 
 @eqx.filter_jit
 def mean_outlook(problem, belief, x, curvature, batch, weight, keys, only_marginals=False):
     """The average of many outlooks: each has the noise of 64 thetas."""
-    land = Landscape(problem, pg.Automatic(), pg.Mean(), belief, only_marginals)
+    land = Landscape(problem, pg.gradients.Automatic(), pg.risks.Mean(), belief, only_marginals)
     each = jax.lax.map(lambda key: outlook(land, x, curvature, batch, weight, key), keys)
     return jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), each)
 
@@ -41,7 +41,7 @@ def look(scale=SCALE, size=3, counting=3):
     weight = (jnp.arange(size) < counting).astype(float)
     return mean_outlook(
         SQUARE,
-        pg.Normal(MEAN, scale),
+        pg.beliefs.Normal(MEAN, scale),
         jnp.asarray(MEAN),
         jnp.full((1, 1), 2 * WEIGHT),
         jnp.zeros(size),
@@ -69,7 +69,7 @@ def test_spread_of_a_cost_that_is_summed_over_all_values():
     """A sale or none: the gradient draws nothing, but the cost still varies."""
     sales = pg.Problem(lambda x, sold: -x * sold, lambda x, theta: dist.Bernoulli(theta))
     x, one = jnp.asarray(3.0), jnp.ones((1, 1))
-    found = mean_outlook(sales, pg.Known(0.2), x, one, jnp.zeros(1), jnp.ones(1), KEYS)
+    found = mean_outlook(sales, pg.beliefs.Known(0.2), x, one, jnp.zeros(1), jnp.ones(1), KEYS)
     assert float(found.aleatoric) == pytest.approx(3.0 * np.sqrt(0.2 * 0.8), rel=0.05)
 
 
@@ -80,7 +80,7 @@ def test_spread_of_a_cost_whose_mean_needs_marginals_alone():
         lambda x, xi: jnp.sum(x * xi),
         lambda x, theta: dist.MultivariateNormal(theta, scale_tril=factor, validate_args=False),
     )
-    x, belief = jnp.ones(2), pg.Known([0.0, 0.0])
+    x, belief = jnp.ones(2), pg.beliefs.Known([0.0, 0.0])
     found = mean_outlook(both, belief, x, jnp.eye(2), jnp.zeros((1, 2)), jnp.ones(1), KEYS, True)
     assert float(found.aleatoric) == pytest.approx(np.sqrt(3.6), rel=0.05)  # apart it is sqrt(2)
 
@@ -105,10 +105,12 @@ def test_value_of_a_batch_is_the_cost_that_it_takes_away(scale, counting):
 
 def test_a_bound_takes_away_what_knowing_is_worth():
     """Where no decision below 3 is allowed, only thetas above it are worth knowing: half of all."""
-    bounded = eqx.tree_at(lambda p: p.feasible, SQUARE, pg.Box(MEAN, 100.0), is_leaf=is_set)
+    bounded = eqx.tree_at(
+        lambda p: p.feasible, SQUARE, pg.feasible.Box(MEAN, 100.0), is_leaf=is_set
+    )
     found = mean_outlook(
         bounded,
-        pg.Normal(MEAN, SCALE),
+        pg.beliefs.Normal(MEAN, SCALE),
         jnp.asarray(MEAN),
         jnp.full((1, 1), 2 * WEIGHT),
         jnp.zeros(3),
@@ -120,7 +122,7 @@ def test_a_bound_takes_away_what_knowing_is_worth():
 
 
 def is_set(node):
-    return isinstance(node, pg.FeasibleSet)
+    return isinstance(node, pg.feasible.FeasibleSet)
 
 
 @eqx.filter_jit
@@ -132,7 +134,7 @@ def step(algorithm, state, batch):
 def test_outlook_of_an_algorithm_brightens_with_data():
     """Curvature and all: as the closed forms say, and less with every batch."""
     algorithm = pg.BayesianSGD(SQUARE)
-    state, seen = algorithm.init(pg.Normal(MEAN, SCALE), 0.0), []
+    state, seen = algorithm.init(pg.beliefs.Normal(MEAN, SCALE), 0.0), []
     batches = np.random.default_rng(0).normal(MEAN, NOISE, (8, 3))
     for batch in batches:
         state, ahead = step(algorithm, state, jnp.asarray(batch))
@@ -150,7 +152,7 @@ def test_outlook_of_an_algorithm_brightens_with_data():
 
 def test_without_curvature_there_is_no_outlook():
     algorithm = pg.BayesianSGD(SQUARE, steps=0.1)
-    state = algorithm.init(pg.Normal(MEAN, SCALE), 0.0)
+    state = algorithm.init(pg.beliefs.Normal(MEAN, SCALE), 0.0)
     ahead = step(algorithm, state, jnp.ones(3))[1]
     assert all(np.isnan(leaf) for leaf in (ahead.epistemic, ahead.cost_of_not_knowing))
 
@@ -162,7 +164,7 @@ PRICE, LEVEL, SLOPE, UNIT_COST = 7.0, 10.0, 2.0, 2.0
 PRICED = pg.Problem(
     lambda x, sold: -(x - UNIT_COST) * sold,
     lambda x, theta: dist.Normal(LEVEL - theta * (x - PRICE), 1.0, validate_args=False),
-    pg.Box(2.0, 11.0),
+    pg.feasible.Box(2.0, 11.0),
 )
 
 
@@ -172,7 +174,7 @@ def test_a_price_that_does_not_move_teaches_nothing(price, teaches):
     scale = 0.5
     found = mean_outlook(
         PRICED,
-        pg.Normal(SLOPE, scale),
+        pg.beliefs.Normal(SLOPE, scale),
         jnp.asarray(price),
         jnp.full((1, 1), 2 * SLOPE),
         jnp.zeros(4),
@@ -197,8 +199,8 @@ def left_of(scale, precision):
 def test_uncertainty_is_measured_where_the_stage_ends():
     """Far from the demand a cost is straight: the first decision must not inherit that."""
     costs = Mismatch(jnp.asarray(2.0), jnp.asarray(0.5))
-    problem = pg.Problem(costs, lambda x, theta: Poisson(theta), pg.Box(0.0, 500.0))
-    agent = pg.Agent(problem, pg.Gamma(2.0, 0.1), 20.0)
+    problem = pg.Problem(costs, lambda x, theta: Poisson(theta), pg.feasible.Box(0.0, 500.0))
+    agent = pg.Agent(problem, pg.beliefs.Gamma(2.0, 0.1), 20.0)
     agent.observe([3.0])
     rates = stats.gamma(5.0, scale=1 / 1.1).rvs(20_000, random_state=0)
     true = stats.poisson(rates).ppf(0.8).std()

@@ -18,7 +18,7 @@ LEVELS = {"a": [0.0, 1.0, 2.0, 3.0], "b": [0.0, 1.0, 2.0, 3.0]}
 
 
 def problem(model, feasible=None, observation=None):
-    feasible = pg.Box(0.0, 5.0) if feasible is None else feasible
+    feasible = pg.feasible.Box(0.0, 5.0) if feasible is None else feasible
     return pg.Problem(lambda x, xi: jnp.sum(x * xi), model, feasible, observation)
 
 
@@ -31,7 +31,7 @@ def directions(items):
 
 
 def test_normal_mean_is_identifiable():
-    grid = pg.Grid(jnp.arange(1.0, 21.0))
+    grid = pg.beliefs.Grid(jnp.arange(1.0, 21.0))
     found = diagnose(problem(lambda x, theta: dist.Normal(theta, 4.0)), grid, 1.0)
     assert found.identifiable
     assert not found.needs_variation
@@ -45,7 +45,7 @@ def test_normal_mean_is_identifiable():
 
 
 def test_sign_that_does_not_matter():
-    grid = pg.Grid(jnp.arange(-3.0, 4.0))
+    grid = pg.beliefs.Grid(jnp.arange(-3.0, 4.0))
     found = diagnose(problem(lambda x, theta: dist.Normal(jnp.abs(theta), 1.0)), grid, 1.0)
     assert not found.identifiable
     named = {frozenset((float(pair.first), float(pair.second))) for pair in pairs(found)}
@@ -59,7 +59,7 @@ def test_sign_that_does_not_matter():
 def test_two_parameters_that_enter_as_a_sum():
     model = lambda x, theta: dist.Normal(theta["a"] + 2.0 * theta["b"], 1.0)  # noqa: E731
     levels = LEVELS | {"b": [0.0, 0.5, 1.0, 1.5]}
-    found = diagnose(problem(model), pg.Grid(pg.product(levels)), 1.0)
+    found = diagnose(problem(model), pg.beliefs.Grid(pg.beliefs.product_grid(levels)), 1.0)
     assert not found.identifiable
     assert not found.needs_variation
     for pair in pairs(found):
@@ -76,7 +76,7 @@ def test_two_parameters_that_enter_as_a_sum():
 def test_digits_are_identifiable_though_they_enter_as_a_sum():
     """On a grid values must be told apart, not directions."""
     model = lambda x, theta: dist.Normal(theta["a"] + 10.0 * theta["b"], 1.0)  # noqa: E731
-    found = diagnose(problem(model), pg.Grid(pg.product(LEVELS)), 1.0)
+    found = diagnose(problem(model), pg.beliefs.Grid(pg.beliefs.product_grid(LEVELS)), 1.0)
     assert found.identifiable
     assert found.confounded == ()
 
@@ -84,7 +84,7 @@ def test_digits_are_identifiable_though_they_enter_as_a_sum():
 @pytest.mark.parametrize("x", [1.0, 1.7])
 def test_line_needs_decisions_that_vary(x):
     model = lambda x, theta: dist.Normal(theta["a"] + theta["b"] * x, 1.0)  # noqa: E731
-    found = diagnose(problem(model), pg.Grid(pg.product(LEVELS)), x)
+    found = diagnose(problem(model), pg.beliefs.Grid(pg.beliefs.product_grid(LEVELS)), x)
     assert found.identifiable
     assert found.needs_variation
     assert len(found.blind) == len(found.decisions) == 5  # every decision alone is
@@ -97,7 +97,7 @@ def test_line_needs_decisions_that_vary(x):
 
 def test_decision_that_teaches_nothing():
     found = diagnose(
-        problem(lambda x, theta: dist.Normal(theta * x, 1.0)), pg.Grid(jnp.arange(4.0)), 0.0
+        problem(lambda x, theta: dist.Normal(theta * x, 1.0)), pg.beliefs.Grid(jnp.arange(4.0)), 0.0
     )
     assert found.identifiable
     assert found.needs_variation
@@ -107,7 +107,7 @@ def test_decision_that_teaches_nothing():
 
 def test_continuous_parameters():
     """No grid: directions decide."""
-    belief = pg.Normal(jnp.zeros(3), 1.0)
+    belief = pg.beliefs.Normal(jnp.zeros(3), 1.0)
     line = problem(lambda x, theta: dist.Normal(theta[0] + theta[1] * x, 2.0))
     found = diagnose(line, belief, 1.0)
     assert not found.identifiable
@@ -122,7 +122,7 @@ def test_continuous_parameters():
 
 
 def test_direction_that_depends_on_theta():
-    belief = pg.Normal(jnp.ones(2), 1.0)
+    belief = pg.beliefs.Normal(jnp.ones(2), 1.0)
     found = diagnose(problem(lambda x, theta: dist.Normal(theta[0] * theta[1], 1.0)), belief, 1.0)
     assert not found.identifiable
     (direction,) = directions(found.confounded)
@@ -135,28 +135,31 @@ def test_direction_that_depends_on_theta():
 def test_shares_need_not_be_told_from_their_multiples():
     """The simplex has one dimension less than entries."""
     shares = problem(lambda x, theta: dist.Categorical(theta / theta.sum()))
-    found = diagnose(shares, pg.Dirichlet(jnp.ones(3)), 1.0)
+    found = diagnose(shares, pg.beliefs.Dirichlet(jnp.ones(3)), 1.0)
     assert found.identifiable
     assert found.rank == 3
 
 
 def test_discrete_data():
     rates = problem(lambda x, theta: dist.Poisson(theta * (1.0 + x)))
-    found = diagnose(rates, pg.Grid(jnp.linspace(0.5, 4.0, 8)), 1.0, decisions=2)
+    found = diagnose(rates, pg.beliefs.Grid(jnp.linspace(0.5, 4.0, 8)), 1.0, decisions=2)
     assert found.identifiable
     assert not found.needs_variation
 
 
 def test_density_without_derivatives():
     """Then there are no directions, but pairs."""
-    model = lambda x, theta: pg.Atoms(theta * jnp.asarray([-1.0, 1.0]), jnp.ones(2) / 2)  # noqa: E731
-    found = diagnose(problem(model), pg.Grid([-2.0, -1.0, 1.0, 3.0]), 1.0)
+
+    def model(x, theta):
+        return pg.distributions.Atoms(theta * jnp.asarray([-1.0, 1.0]), jnp.ones(2) / 2)
+
+    found = diagnose(problem(model), pg.beliefs.Grid([-2.0, -1.0, 1.0, 3.0]), 1.0)
     assert [str(item) for item in found.confounded] == ["theta = -1.0 and theta = 1.0"]
 
 
 def test_what_is_seen_decides_not_what_is():
     """A shop that only notes whether it sold out does not learn the spread of demand."""
-    points = pg.Grid(pg.product({"mean": [1.0, 2.0], "scale": [0.5, 1.0]}))
+    points = pg.beliefs.Grid(pg.beliefs.product_grid({"mean": [1.0, 2.0], "scale": [0.5, 1.0]}))
 
     def demand(x, theta):
         return dist.Normal(theta["mean"], theta["scale"])
@@ -176,7 +179,9 @@ def test_what_is_seen_decides_not_what_is():
 def test_newsvendor_on_a_product_grid():
     instance = newsvendor.independent()
     levels = {"mean": [[5.0, 10.0]] * 3, "variance": [[1.0, 3.0]] * 3, "correlation": [[0.1]] * 3}
-    found = diagnose(instance.problem, pg.Grid(pg.product(levels)))  # x from the feasible set
+    found = diagnose(
+        instance.problem, pg.beliefs.Grid(pg.beliefs.product_grid(levels))
+    )  # x from the feasible set
     assert found.identifiable
     assert found.decisions.shape == (1, 3)
     assert found.rank == found.ranked == 64
@@ -191,7 +196,7 @@ def test_large_grid(kind):
         "unused": lambda x, theta: dist.Normal(theta["a"], theta["c"]),
         "sum": lambda x, theta: dist.Normal(theta["a"] + theta["b"], theta["c"]),
     }
-    found = diagnose(problem(models[kind]), pg.Grid(pg.product(levels)), 1.0)
+    found = diagnose(problem(models[kind]), pg.beliefs.Grid(pg.beliefs.product_grid(levels)), 1.0)
     assert not found.identifiable
     (direction,) = directions(found.confounded)
     confused = {"b"} if kind == "unused" else {"a", "b"}
@@ -201,31 +206,34 @@ def test_large_grid(kind):
         assert {k for k in levels if pair.first[k] != pair.second[k]} == confused
 
 
-@pytest.mark.parametrize("belief", [pg.Known(3.0), pg.MaximumLikelihood([1.0, 2.0])])
+@pytest.mark.parametrize(
+    "belief", [pg.beliefs.Known(3.0), pg.beliefs.MaximumLikelihood([1.0, 2.0])]
+)
 def test_point_masses(belief):
     found = diagnose(problem(lambda x, theta: dist.Normal(theta, 1.0)), belief, 1.0)
     assert found.identifiable
     assert not found.needs_variation
-    assert (found.hardest is None) == isinstance(belief, pg.Known)
+    assert (found.hardest is None) == isinstance(belief, pg.beliefs.Known)
 
 
 def test_points_without_weight_do_not_count():
     model = lambda x, theta: dist.Normal(jnp.abs(theta), 1.0)  # noqa: E731
-    grid = pg.Grid([-1.0, 1.0, 2.0], [0.0, 1.0, 1.0])
+    grid = pg.beliefs.Grid([-1.0, 1.0, 2.0], [0.0, 1.0, 1.0])
     assert diagnose(problem(model), grid, 1.0).identifiable
 
 
 def test_same_seed_same_diagnosis():
     model = lambda x, theta: dist.Normal(theta, 1.0)  # noqa: E731
     one, two, other = (
-        diagnose(problem(model), pg.Grid([1.0, 2.0]), 1.0, seed=s).observations for s in (1, 1, 2)
+        diagnose(problem(model), pg.beliefs.Grid([1.0, 2.0]), 1.0, seed=s).observations
+        for s in (1, 1, 2)
     )
     assert one == two != other
 
 
 def test_bad_input_is_refused():
     normal = problem(lambda x, theta: dist.Normal(theta, 1.0))
-    grid = pg.Grid([1.0, 2.0])
+    grid = pg.beliefs.Grid([1.0, 2.0])
     with pytest.raises(errors.PriorError):
         diagnose(normal, [1.0, 2.0])
     with pytest.raises(errors.DecisionError, match="finite"):

@@ -95,7 +95,7 @@ def cost(x, xi):  # one for all problems: programs are then shared
 
 
 def problem(model):
-    return pg.Problem(cost, model, pg.Box(0.1, 3.0))
+    return pg.Problem(cost, model, pg.feasible.Box(0.1, 3.0))
 
 
 def empty(model, thetas):
@@ -179,7 +179,7 @@ def test_histories_give_the_sum_of_log_densities(model, thetas):
 
 
 def test_observation_models_are_the_likelihood():
-    seen = pg.Problem(lambda x, xi: x * xi, mean, pg.Box(0.1, 3.0), observation=rate)
+    seen = pg.Problem(lambda x, xi: x * xi, mean, pg.feasible.Box(0.1, 3.0), observation=rate)
     assert_right(choose(seen, jnp.asarray(POSITIVE), jnp.asarray(1.0)), rate, POSITIVE)
 
 

@@ -142,7 +142,9 @@ def test_theta_and_xi_of_a_stage_do_not_lie_on_a_line(sizes):
     problem = pg.Problem(
         lambda x, xi: jnp.maximum(9 * (xi - x), x - xi), lambda x, theta: dist.Normal(theta, 1.0)
     )
-    land = Landscape(problem, pg.Pathwise(), pg.Mean(), pg.Normal(0.0, 1.0), False)
+    land = Landscape(
+        problem, pg.gradients.Pathwise(), pg.risks.Mean(), pg.beliefs.Normal(0.0, 1.0), False
+    )
     x = jnp.asarray(np.sqrt(2.0) * stats.norm.ppf(0.9))
 
     @jax.jit

@@ -139,8 +139,8 @@ def facts_of(instance, noise, thetas):
 
     def one_draw(x, key):
         model = problem.model(x, theta)
-        gradient = pg.Pathwise() if model.has_rsample else pg.Score()
-        slope = gradient.estimate(problem, pg.Known(theta), x, theta, key)
+        gradient = pg.gradients.Pathwise() if model.has_rsample else pg.gradients.Score()
+        slope = gradient.estimate(problem, pg.beliefs.Known(theta), x, theta, key)
         xi = model.sample(key)
         return (problem.cost(x, xi), slope), xi
 

@@ -28,7 +28,7 @@ def test_public_names_are_there():
 
 
 def test_arrays_are_float64():
-    assert pg.Grid(np.arange(3, dtype=np.float32)).points.dtype == np.float64
+    assert pg.beliefs.Grid(np.arange(3, dtype=np.float32)).points.dtype == np.float64
 
 
 @pytest.mark.parametrize("page", ["durable", "backtesting"])

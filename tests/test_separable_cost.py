@@ -86,8 +86,10 @@ def points():
     def look(key):
         found = []
         for only_marginals in (True, False):
-            belief = pg.Known(THREE.theta)
-            land = Landscape(THREE.problem, pg.Pathwise(), pg.Mean(), belief, only_marginals)
+            belief = pg.beliefs.Known(THREE.theta)
+            land = Landscape(
+                THREE.problem, pg.gradients.Pathwise(), pg.risks.Mean(), belief, only_marginals
+            )
             point = land.survey(land.thetas(key, 1), key, 1024, X)(X)
             found.append((jnp.mean(point.costs), land.slope(point)))
         return found
@@ -114,7 +116,7 @@ def test_marginals_have_less_noise(points):
 
 
 def test_algorithm_takes_marginals_where_it_may():
-    belief = pg.Known(THREE.theta)
+    belief = pg.beliefs.Known(THREE.theta)
     assert pg.BayesianSGD(THREE.problem).init(belief, X).only_marginals
-    for options in ({"gradient": pg.Score()}, {"steps": 0.1}):
+    for options in ({"gradient": pg.gradients.Score()}, {"steps": 0.1}):
         assert not pg.BayesianSGD(THREE.problem, **options).init(belief, X).only_marginals

@@ -29,7 +29,13 @@ def paper(problem=ONE.problem, **changes):
 def simulate(runs, horizon=40):
     algorithm = paper()
     return pg.simulate(
-        algorithm, pg.Grid(ONE.points), ONE.x, ONE.theta, runs=runs, horizon=horizon, batch_size=2
+        algorithm,
+        pg.beliefs.Grid(ONE.points),
+        ONE.x,
+        ONE.theta,
+        runs=runs,
+        horizon=horizon,
+        batch_size=2,
     )
 
 
@@ -48,33 +54,49 @@ def correlated(x, theta):
     return dist.MultivariateNormal(theta["mean"] + 0.1 * x, scale_tril=jnp.linalg.cholesky(scale))
 
 
-VECTOR = pg.Problem(lambda x, xi: jnp.sum((x - xi) ** 2), correlated, pg.Box(-50, 50))
+VECTOR = pg.Problem(lambda x, xi: jnp.sum((x - xi) ** 2), correlated, pg.feasible.Box(-50, 50))
 PAIRS = {"mean": np.array([[0.0, 1.0], [2.0, 3.0]]), "scale": np.array([1.0, 2.0])}
 COUNTS = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Poisson(theta * (1 + x)))
 SHIFTED = pg.Problem(
     lambda x, xi: (x - xi) ** 2,
     lambda x, theta: dist.Normal(theta, 1.0),
-    pg.Box(-9, 9),
+    pg.feasible.Box(-9, 9),
     observation=lambda x, theta: dist.Normal(theta + x, 3.0),
 )
 TRUTH = {"mean": np.array([2.0, 3.0]), "scale": np.array(2.0)}
-PLAIN = {"steps": pg.Harmonic(2.0, 5.0)}  # with the gradient that the model allows
+PLAIN = {"steps": pg.step_sizes.Harmonic(2.0, 5.0)}  # with the gradient that the model allows
 LOOPS = {
-    "paper": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, pg.presets.paper()),
-    "K": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"iterations": 3, **PLAIN}),
+    "paper": (ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, 4.0, pg.presets.paper()),
+    "K": (ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, 4.0, {"iterations": 3, **PLAIN}),
     "samples": (
-        ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"samples": 4, "iterations": 2, **PLAIN}
+        ONE.problem,
+        pg.beliefs.Grid(ONE.points),
+        0.0,
+        4.0,
+        {"samples": 4, "iterations": 2, **PLAIN},
     ),
-    "adam": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"steps": optax.adam(0.1)}),
-    "langevin": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"steps": pg.SGLD(0.1, 1.0)}),
-    "average": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {"output": pg.Average, **PLAIN}),
-    "mle": (ONE.problem, pg.MaximumLikelihood(ONE.points), 0.0, 4.0, PLAIN),
-    "vector": (VECTOR, pg.Grid(PAIRS), [0.0, 0.0], TRUTH, PLAIN),
-    "counts": (COUNTS, pg.Grid([1.0, 2.0, 3.0]), 1.0, 2.0, {"steps": 0.01}),
-    "observation": (SHIFTED, pg.Grid([1.0, 2.0, 3.0]), 1.0, 2.0, PLAIN),
-    "default": (ONE.problem, pg.Grid(ONE.points), 0.0, 4.0, {}),
-    "default, vector": (VECTOR, pg.Grid(PAIRS), [0.0, 0.0], TRUTH, {}),
-}  # fmt: skip
+    "adam": (ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, 4.0, {"steps": optax.adam(0.1)}),
+    "langevin": (
+        ONE.problem,
+        pg.beliefs.Grid(ONE.points),
+        0.0,
+        4.0,
+        {"steps": pg.descents.SGLD(0.1, 1.0)},
+    ),
+    "average": (
+        ONE.problem,
+        pg.beliefs.Grid(ONE.points),
+        0.0,
+        4.0,
+        {"output": pg.outputs.Average, **PLAIN},
+    ),
+    "mle": (ONE.problem, pg.beliefs.MaximumLikelihood(ONE.points), 0.0, 4.0, PLAIN),
+    "vector": (VECTOR, pg.beliefs.Grid(PAIRS), [0.0, 0.0], TRUTH, PLAIN),
+    "counts": (COUNTS, pg.beliefs.Grid([1.0, 2.0, 3.0]), 1.0, 2.0, {"steps": 0.01}),
+    "observation": (SHIFTED, pg.beliefs.Grid([1.0, 2.0, 3.0]), 1.0, 2.0, PLAIN),
+    "default": (ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, 4.0, {}),
+    "default, vector": (VECTOR, pg.beliefs.Grid(PAIRS), [0.0, 0.0], TRUTH, {}),
+}
 
 # The algorithm is an argument: runs that differ in their keys share one program.
 forward = eqx.filter_jit(lambda algorithm, state, batch: algorithm.step(state, batch)[0])
@@ -112,7 +134,7 @@ def test_size_classes_agree_to_rounding():
 def test_seed_matters():
     world = quadratic.univariate_independent()
     runs = [
-        pg.simulate(paper(world.problem), pg.Known(9.0), 0.0, 9.0, runs=2, horizon=5,
+        pg.simulate(paper(world.problem), pg.beliefs.Known(9.0), 0.0, 9.0, runs=2, horizon=5,
                     seed=seed).decisions
         for seed in (0, 1, random.key(1))
     ]  # fmt: skip
@@ -121,7 +143,9 @@ def test_seed_matters():
 
 
 @pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
-@pytest.mark.parametrize("belief", [pg.Grid([2.0, 4.0]), pg.MaximumLikelihood([2.0, 4.0])])
+@pytest.mark.parametrize(
+    "belief", [pg.beliefs.Grid([2.0, 4.0]), pg.beliefs.MaximumLikelihood([2.0, 4.0])]
+)
 def test_data_that_no_theta_explains_are_seen(belief, options):
     problem = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(0.0, theta))
     algorithm = pg.BayesianSGD(problem, **options)
@@ -133,13 +157,13 @@ def test_data_that_no_theta_explains_are_seen(belief, options):
 def test_bad_truth_is_refused(theta):
     problem = pg.Problem(lambda x, xi: x * xi, lambda x, theta: dist.Exponential(theta))
     with pytest.raises(errors.PostgradError):
-        pg.simulate(pg.BayesianSGD(problem), pg.Grid([1.0, 2.0]), 0.0, theta)
+        pg.simulate(pg.BayesianSGD(problem), pg.beliefs.Grid([1.0, 2.0]), 0.0, theta)
 
 
 @pytest.mark.parametrize("seed", [1.5, True, "a", None, -1, 2**70])
 def test_bad_seeds_are_refused(seed):
     with pytest.raises(errors.SettingError, match="seed"):
-        pg.simulate(pg.BayesianSGD(ONE.problem), pg.Known(4.0), 0.0, 4.0, seed=seed)
+        pg.simulate(pg.BayesianSGD(ONE.problem), pg.beliefs.Known(4.0), 0.0, 4.0, seed=seed)
     with pytest.raises(errors.SettingError, match="seed"):
         pg.BayesianSGD(ONE.problem, seed=seed)
 
@@ -150,7 +174,7 @@ def test_algorithms_meet_the_same_data_noise():
     seen = [
         pg.simulate(
             paper(world.problem, iterations=k),
-            pg.Grid(world.points),
+            pg.beliefs.Grid(world.points),
             world.x,
             world.theta,
             runs=4,
@@ -171,7 +195,7 @@ def test_segments_do_not_show(monkeypatch):
 def test_progress_adds_up():
     done = []
     pg.simulate(
-        paper(), pg.Known(4.0), 0.0, 4.0, runs=70, horizon=300,
+        paper(), pg.beliefs.Known(4.0), 0.0, 4.0, runs=70, horizon=300,
         progress=done.append,
     )  # fmt: skip
     assert sum(done) == 70 * 300
@@ -180,7 +204,7 @@ def test_progress_adds_up():
 
 def test_record_and_axes():
     result = pg.simulate(
-        paper(quadratic.multivariate_dependent().problem), pg.Known(4.0), [5.0, 5.0], 4.0,
+        paper(quadratic.multivariate_dependent().problem), pg.beliefs.Known(4.0), [5.0, 5.0], 4.0,
         runs=3, horizon=7, record=lambda state: {"t": state.stage, "x": state.x},
     )  # fmt: skip
     assert result.decisions.shape == (3, 8, 2)
@@ -195,7 +219,7 @@ def test_record_and_axes():
 
 def test_divergence_is_seen():
     problem = pg.Problem(lambda x, xi: jnp.exp(x**2), lambda x, theta: dist.Normal(theta, 1.0))
-    result = pg.simulate(paper(problem), pg.Known(0.0), 3.0, 0.0, runs=2, horizon=20)
+    result = pg.simulate(paper(problem), pg.beliefs.Known(0.0), 3.0, 0.0, runs=2, horizon=20)
     assert result.diverged().all()
 
 
@@ -203,7 +227,7 @@ def test_divergence_is_seen():
 @pytest.mark.parametrize("value", [0, -1, 1.5, True])
 def test_bad_counts_are_refused(name, value):
     with pytest.raises(errors.SettingError, match=name):
-        pg.simulate(pg.BayesianSGD(ONE.problem), pg.Known(4.0), 0.0, 4.0, **{name: value})
+        pg.simulate(pg.BayesianSGD(ONE.problem), pg.beliefs.Known(4.0), 0.0, 4.0, **{name: value})
 
 
 def test_fast_generator_draws_the_bits_of_jax():

@@ -240,7 +240,7 @@ def test_an_item_that_is_no_longer_there(shop):
 
 def test_streams_of_other_agents_are_no_items(shop):
     problem = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Normal(theta, 1.0))
-    with pg.Agent(problem, pg.Normal(0.0, 1.0), 0.0, path="shop.db", name="7"):
+    with pg.Agent(problem, pg.beliefs.Normal(0.0, 1.0), 0.0, path="shop.db", name="7"):
         pass
     assert "not made from a specification" in call("decide", "shop.toml", code=5).output
 

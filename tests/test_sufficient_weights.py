@@ -16,7 +16,9 @@ from postgrad.beliefs.grid import sufficient_weights as sufficient
 from postgrad.beliefs.grid.sufficient_weights import TOLERANCE, SufficientWeights
 from postgrad.beliefs.grid.weights import LogWeights
 
-POINTS = pg.product({"mean": np.linspace(-50.0, 50.0, 101), "scale": np.linspace(0.5, 25.0, 50)})
+POINTS = pg.beliefs.product_grid(
+    {"mean": np.linspace(-50.0, 50.0, 101), "scale": np.linspace(0.5, 25.0, 50)}
+)
 TRUTH = {"mean": jnp.asarray(6.0), "scale": jnp.asarray(1.5)}
 
 
@@ -41,7 +43,9 @@ def several(x, theta):
 
 
 RATES = np.geomspace(1e-3, 1e5, 5000)
-PAIRS = pg.product({"mean": [np.linspace(0, 1, 9)] * 2, "scale": [np.linspace(0.5, 2, 8)] * 2})
+PAIRS = pg.beliefs.product_grid(
+    {"mean": [np.linspace(0, 1, 9)] * 2, "scale": [np.linspace(0.5, 2, 8)] * 2}
+)
 CASES = [
     (moved, POINTS, TRUTH),
     (still, POINTS, TRUTH),
@@ -52,7 +56,7 @@ CASES = [
 ALL = pytest.mark.parametrize(
     ("model", "points", "truth"), CASES, ids=[c[0].__name__ for c in CASES]
 )
-BOX = pg.Box(0.1, 5.0)
+BOX = pg.feasible.Box(0.1, 5.0)
 
 
 def cost(x, xi):  # one for all problems: programs are then shared
@@ -64,7 +68,7 @@ def problem(model):
 
 
 def bound(model, points, prior=None):
-    return pg.Grid(points, prior).bind(problem(model), jnp.asarray(1.0))
+    return pg.beliefs.Grid(points, prior).bind(problem(model), jnp.asarray(1.0))
 
 
 @eqx.filter_jit
@@ -101,7 +105,7 @@ def distance(one, other):
 @ALL
 def test_posterior_is_the_dense_one_at_every_stage(model, points, truth):
     """Within 1e-9 in total variation, with a bound that tells how much is left out."""
-    grid, dense = bound(model, points), pg.Grid(points)
+    grid, dense = bound(model, points), pg.beliefs.Grid(points)
     assert isinstance(grid.weights, SufficientWeights)
     for stage, (x, batch) in enumerate(data(model, truth, 60), start=1):
         dense = update(dense, model, x, batch)
@@ -120,7 +124,7 @@ def test_posterior_is_the_dense_one_at_every_stage(model, points, truth):
 
 @ALL
 def test_mixture_and_its_gradient_are_the_dense_ones(model, points, truth):
-    grid, dense = bound(model, points), pg.Grid(points)
+    grid, dense = bound(model, points), pg.beliefs.Grid(points)
     for x, batch in data(model, truth, 12):
         grid, dense = update(grid, model, x, batch), update(dense, model, x, batch)
     for belief in (grid, focus.focused(grid)):
@@ -134,8 +138,8 @@ def test_mixture_and_its_gradient_are_the_dense_ones(model, points, truth):
 
 @ALL
 def test_mode_is_the_dense_one(model, points, truth):
-    ours = pg.MaximumLikelihood(points).bind(problem(model), jnp.asarray(1.0))
-    exact = pg.MaximumLikelihood(points)
+    ours = pg.beliefs.MaximumLikelihood(points).bind(problem(model), jnp.asarray(1.0))
+    exact = pg.beliefs.MaximumLikelihood(points)
     for x, batch in data(model, truth, 12):
         ours, exact = update(ours, model, x, batch), update(exact, model, x, batch)
         assert eqx.tree_equal(ours.theta, exact.theta)
@@ -174,7 +178,7 @@ def test_what_is_bound_stays_bound_to_its_problem(model, points, truth):
 def test_prior_counts():
     prior = np.random.default_rng(0).uniform(size=POINTS["mean"].size)
     prior[100:2000] = 0.0
-    grid, dense = bound(moved, POINTS, prior), pg.Grid(POINTS, prior)
+    grid, dense = bound(moved, POINTS, prior), pg.beliefs.Grid(POINTS, prior)
     assert distance(grid.probabilities, dense.probabilities) < 1e-12
     for x, batch in data(moved, TRUTH, 10):
         grid, dense = update(grid, moved, x, batch), update(dense, moved, x, batch)
@@ -184,7 +188,7 @@ def test_prior_counts():
 
 def test_bound_notices_a_world_that_changes():
     """Points that were left out come back when the data do: nothing is lost for good."""
-    grid, dense = bound(still, POINTS), pg.Grid(POINTS)
+    grid, dense = bound(still, POINTS), pg.beliefs.Grid(POINTS)
     before, after = TRUTH, {"mean": jnp.asarray(-40.0), "scale": jnp.asarray(20.0)}
     unsound = 0
     for stage, truth in enumerate([before] * 30 + [after] * 200):
@@ -204,7 +208,7 @@ def never(state):
 
 
 @pytest.mark.parametrize("gap", [60.0, 33.0])
-@pytest.mark.parametrize("belief", [pg.Grid, pg.MaximumLikelihood])
+@pytest.mark.parametrize("belief", [pg.beliefs.Grid, pg.beliefs.MaximumLikelihood])
 def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
     """Also with a gap so small that stages have to be computed again."""
 
@@ -226,7 +230,7 @@ def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
 
 def test_agent_does_not_depend_on_the_focus(monkeypatch):
     def run():
-        agent = pg.Agent(problem(moved), pg.Grid(POINTS), 1.0)
+        agent = pg.Agent(problem(moved), pg.beliefs.Grid(POINTS), 1.0)
         decisions = [agent.observe(batch) for _, batch in data(moved, TRUTH, 40)]
         return np.array(decisions), agent
 
@@ -238,7 +242,7 @@ def test_agent_does_not_depend_on_the_focus(monkeypatch):
 
 @pytest.mark.parametrize("focused", [False, True])
 def test_agent_refuses_what_lies_outside_the_support(focused):
-    agent = pg.Agent(problem(stretched), pg.Grid(RATES), 1.0, **pg.presets.paper())
+    agent = pg.Agent(problem(stretched), pg.beliefs.Grid(RATES), 1.0, **pg.presets.paper())
     for _ in range(20 if focused else 1):
         agent.observe([2.0, 3.0])
     assert is_focused(agent.belief) == focused
@@ -263,7 +267,7 @@ def test_other_models_and_small_grids_keep_their_log_weights(model, points):
 
 def test_partial_observation_keeps_its_log_weights():
     seen = pg.Problem(lambda x, xi: x * xi, still, BOX, observation=moved)
-    assert isinstance(pg.Grid(POINTS).bind(seen, jnp.asarray(1.0)).weights, LogWeights)
+    assert isinstance(pg.beliefs.Grid(POINTS).bind(seen, jnp.asarray(1.0)).weights, LogWeights)
 
 
 def test_one_improper_point_in_many_is_found():
@@ -272,19 +276,21 @@ def test_one_improper_point_in_many_is_found():
     with pytest.raises(errors.ModelError, match=r"scale.*-1\.0"):
         bound(still, points)
     with pytest.raises(errors.ModelError, match=r"scale.*-1\.0"):
-        pg.Grid(points).bind(
+        pg.beliefs.Grid(points).bind(
             problem(lambda x, theta: dist.StudentT(4.0, theta["mean"], theta["scale"])),
             jnp.asarray(1.0),
         )
 
 
 def test_family_without_a_closed_form_is_never_focused():
-    points = pg.product({"shape": np.linspace(0.5, 5.0, 70), "rate": np.linspace(0.2, 3.0, 70)})
+    points = pg.beliefs.product_grid(
+        {"shape": np.linspace(0.5, 5.0, 70), "rate": np.linspace(0.2, 3.0, 70)}
+    )
 
     def model(x, theta):
         return dist.Gamma(theta["shape"], theta["rate"])
 
-    grid, dense = bound(model, points), pg.Grid(points)
+    grid, dense = bound(model, points), pg.beliefs.Grid(points)
     for i in range(30):
         batch = dist.Gamma(2.0, 1.0).sample(random.key(i), (3,))
         grid, dense = (update(b, model, jnp.asarray(1.0), batch) for b in (grid, dense))
@@ -297,7 +303,7 @@ def test_a_thousand_batches_do_not_drift():
     """Sums of statistics far from zero: as exact as log-weights, after 10,000 observations."""
     means, scales = np.linspace(1e3, 1e3 + 1, 80), np.linspace(0.8, 1.2, 80)
     batches = np.random.default_rng(0).normal(1e3 + 0.5, 1.0, (1000, 10))
-    grid = bound(still, pg.product({"mean": means, "scale": scales}))
+    grid = bound(still, pg.beliefs.product_grid({"mean": means, "scale": scales}))
 
     @jax.jit
     def learn(grid, batches):
@@ -313,20 +319,21 @@ def test_a_thousand_batches_do_not_drift():
 
 
 def test_product_grids():
-    points = pg.product({"a": [1.0, 2.0], "b": [[5.0, 6.0, 7.0], [0.0, 1.0]]})
+    points = pg.beliefs.product_grid({"a": [1.0, 2.0], "b": [[5.0, 6.0, 7.0], [0.0, 1.0]]})
     assert points["a"].shape == (12,)
     assert points["b"].shape == (12, 2)
     rows = {(a, *b) for a, b in zip(points["a"], points["b"], strict=True)}
     assert len(rows) == 12
     assert (points["a"][:6] == 1.0).all()  # the last varies fastest
     assert points["b"][:2].tolist() == [[5.0, 0.0], [5.0, 1.0]]
-    assert np.array_equal(pg.product([3.0, 4.0]), [3.0, 4.0])
+    assert np.array_equal(pg.beliefs.product_grid([3.0, 4.0]), [3.0, 4.0])
     assert np.array_equal(
-        pg.product(np.array([[0.0, 1.0], [2.0, 3.0]])), [[0, 2], [0, 3], [1, 2], [1, 3]]
+        pg.beliefs.product_grid(np.array([[0.0, 1.0], [2.0, 3.0]])),
+        [[0, 2], [0, 3], [1, 2], [1, 3]],
     )
 
 
 @pytest.mark.parametrize("levels", [[], {"a": []}, {}, {"a": [np.nan]}, {"a": ["x"]}, {"a": 1.0}])
 def test_bad_levels_are_refused(levels):
     with pytest.raises(errors.PriorError):
-        pg.product(levels)
+        pg.beliefs.product_grid(levels)

@@ -32,7 +32,7 @@ class Censored(dist.Distribution):
     limit, it is sales = min(demand, stock):
 
         model = lambda x, theta: dist.Normal(theta, 3.0)
-        observation = lambda x, theta: pg.Censored(dist.Normal(theta, 3.0), upper=x)
+        observation = lambda x, theta: pg.distributions.Censored(dist.Normal(theta, 3.0), upper=x)
 
     The limit may be any number, also where xi is a whole one: a stock of 7.3 sells 7.3 to a demand
     of 8, and P(xi >= 7.3) is P(xi >= 8). A shop that sells whole units only has upper=jnp.floor(x).

@@ -4,12 +4,13 @@ from typing import Any
 
 import optax
 
-from postgrad.algorithm.descents.descent import Course, Descent, Stage
-from postgrad.algorithm.descents.newton import Newton
-from postgrad.algorithm.descents.sgd import SGD, Optax
-from postgrad.algorithm.descents.sgld import SGLD
-
-__all__ = ["SGD", "SGLD", "Course", "Descent", "Newton", "Optax", "Stage", "as_descent"]
+from postgrad.algorithm.descents.descent import Course as Course
+from postgrad.algorithm.descents.descent import Descent as Descent
+from postgrad.algorithm.descents.descent import Stage as Stage
+from postgrad.algorithm.descents.newton import Newton as Newton
+from postgrad.algorithm.descents.sgd import SGD as SGD
+from postgrad.algorithm.descents.sgd import Optax as Optax
+from postgrad.algorithm.descents.sgld import SGLD as SGLD
 
 
 def as_descent(steps: Any) -> Descent:

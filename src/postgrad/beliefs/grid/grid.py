@@ -41,7 +41,7 @@ class Grid(Belief):
         """A grid with a prior.
 
         Args:
-            points: theta_1, ..., theta_n along the leading axis; `product` makes those of a
+            points: theta_1, ..., theta_n along the leading axis; `product_grid` makes those of a
                 product grid.
             prior: pi_0 up to a constant; uniform if not given.
             forget: What remains of the evidence after one more batch; everything, if not given.

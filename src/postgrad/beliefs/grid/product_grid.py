@@ -11,12 +11,13 @@ from postgrad.errors import PriorError
 from postgrad.numerics.validate import as_numbers
 
 
-def product(levels: PyTree) -> PyTree:
+def product_grid(levels: PyTree) -> PyTree:
     """All combinations of the levels of each number that theta is made of.
 
-    `product({"mean": [1.0, 2.0], "scale": [1.0, 2.0, 4.0]})` has the six points of a two-by-three
-    grid. A number has a list of levels; a vector has a list of such lists, one for each entry:
-    `product([[5.0, 10.0], [1.0, 2.0, 3.0]])` are six vectors of two entries. The last varies
+    `product_grid({"mean": [1.0, 2.0], "scale": [1.0, 2.0, 4.0]})` has the six points of a
+    two-by-three grid. A number has a list of levels; a vector has a list of such lists, one for
+    each entry:
+    `product_grid([[5.0, 10.0], [1.0, 2.0, 3.0]])` are six vectors of two entries. The last varies
     fastest, keys of a dictionary being in alphabetical order.
 
     Args:

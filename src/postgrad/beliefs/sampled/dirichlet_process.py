@@ -39,7 +39,7 @@ class DirichletProcess(Belief):
 
     theta is a dictionary of values (m, ...) and weights (m,), for a model that returns `Atoms`:
 
-        model = lambda x, theta: pg.Atoms(theta["values"] + jnp.sqrt(x), theta["weights"])
+        model = lambda x, theta: Atoms(theta["values"] + jnp.sqrt(x), theta["weights"])
 
     Decisions may shift and scale the values, v -> g(x) + s(x) v coordinate by coordinate: what is
     kept is v. Anything else is refused.

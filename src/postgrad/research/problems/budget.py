@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array
 
-from postgrad.beliefs import InverseGamma, product
+from postgrad.beliefs import InverseGamma, product_grid
 from postgrad.problem.feasible import Budget
 from postgrad.problem.problem import Problem
 from postgrad.research.problems import excess
@@ -49,7 +49,7 @@ def newsvendor() -> Instance:
         expected_cost=lambda x: cost.expected(
             x, theta, lambda level: excess.exponential(theta, level)
         ),
-        points=product([[1.0, 2.0, 3.0, 4.0, 5.0]] * 4),
+        points=product_grid([[1.0, 2.0, 3.0, 4.0, 5.0]] * 4),
         prior=InverseGamma(jnp.full(4, 3.0), jnp.full(4, 6.0)),
     )
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs import Normal, product
+from postgrad.beliefs import Normal, product_grid
 from postgrad.problem.feasible import Box, FeasibleSet
 from postgrad.problem.problem import Problem
 from postgrad.research.problems import excess
@@ -148,7 +148,7 @@ def _instance(
         x_star=jnp.asarray(x_star),
         x=jnp.full(3, 15.0),
         expected_cost=lambda x: _normal_cost(_cost(), x, mean(x, theta["mean"]), scale),
-        points=product(levels),
+        points=product_grid(levels),
         batch_size=2,
     )
 

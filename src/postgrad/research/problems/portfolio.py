@@ -23,7 +23,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
-from postgrad.beliefs import Gaussian, product
+from postgrad.beliefs import Gaussian, product_grid
 from postgrad.problem.feasible import Box, Product, Simplex
 from postgrad.problem.problem import Problem
 from postgrad.research.problems import excess
@@ -75,7 +75,7 @@ def cvar() -> Instance:
         x_star=jnp.asarray([0.4873190366090, 0.2981965627955, 0.2144844005955, 0.6934655744029]),
         x=jnp.asarray([0.0, 0.0, 1.0, 0.0]),
         expected_cost=lambda x: cost.expected(x, theta, covariance),
-        points=product([[0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.4]] * 3),
+        points=product_grid([[0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.4]] * 3),
         prior=Gaussian(jnp.ones(3), 0.5),
     )
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array, PyTree
 
-from postgrad.beliefs import Gaussian, product
+from postgrad.beliefs import Gaussian, product_grid
 from postgrad.problem.feasible import Box
 from postgrad.problem.problem import Problem
 from postgrad.research.problems.instance import Instance
@@ -62,7 +62,9 @@ def linear() -> Instance:
         x_star=jnp.asarray(7.0),
         x=jnp.asarray(3.0),
         expected_cost=lambda x: cost(x, _line(x, theta)),
-        points=product({"base": jnp.arange(10.0, 39.0, 2.0), "slope": jnp.arange(1.0, 4.25, 0.25)}),
+        points=product_grid(
+            {"base": jnp.arange(10.0, 39.0, 2.0), "slope": jnp.arange(1.0, 4.25, 0.25)}
+        ),
         prior=Gaussian({"base": 20.0, "slope": 2.5}, {"base": 5.0, "slope": 0.5}),
     )
 
@@ -89,7 +91,9 @@ def logit() -> Instance:
         x_star=jnp.asarray(2.926320359012433),
         x=jnp.asarray(1.5),
         expected_cost=lambda x: cost(x, jax.nn.sigmoid(_line(x, theta))),
-        points=product({"base": jnp.arange(0.0, 8.5, 0.5), "slope": jnp.arange(0.25, 2.75, 0.25)}),
+        points=product_grid(
+            {"base": jnp.arange(0.0, 8.5, 0.5), "slope": jnp.arange(0.25, 2.75, 0.25)}
+        ),
         prior=Gaussian({"base": 2.0, "slope": 1.0}, {"base": 1.5, "slope": 0.3}),
         batch_size=10,
     )

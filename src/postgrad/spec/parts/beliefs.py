@@ -61,7 +61,7 @@ class GridBelief(Part):
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
         """The belief about parameters of the given names."""
         levels = {name: _values(self.levels[name]) for name in parameters}
-        points = levels[parameters[0]] if len(parameters) == 1 else beliefs.product(levels)
+        points = levels[parameters[0]] if len(parameters) == 1 else beliefs.product_grid(levels)
         return _remembering(beliefs.Grid, self.forget, points)
 
 
