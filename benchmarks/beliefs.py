@@ -22,8 +22,8 @@ import numpy as np
 import numpyro.distributions as dist
 
 import postgrad as pg
-from postgrad.paper.experiments import EXPERIMENTS
-from postgrad.problems import Instance, newsvendor
+from postgrad.research.paper.experiments import EXPERIMENTS
+from postgrad.research.problems import Instance, newsvendor
 
 _LEVELS = {"mean": (5.0, 25.0), "variance": (1.0, 12.0), "correlation": (0.1, 0.5)}
 
@@ -39,7 +39,7 @@ class Entry:
         share: The share of runs to do, where one is slow.
     """
 
-    belief: Callable[[Instance], pg.Belief]
+    belief: Callable[[Instance], pg.beliefs.Belief]
     model: Callable[..., Any] | None = None
     theta: Any = None
     share: float = 1.0
@@ -70,22 +70,24 @@ def _newsvendor(shift: Callable[[Any], Any]) -> dict[str, Entry]:
     mean = jnp.asarray(instance.theta["mean"])
     base = dist.MultivariateNormal(jnp.full(3, 15.0), 60.0 * jnp.eye(3))
     return {
-        "Grid": Entry(lambda i: pg.Grid(i.points)),
+        "Grid": Entry(lambda i: pg.beliefs.Grid(i.points)),
         "NormalInverseWishart": Entry(
-            lambda i: pg.NormalInverseWishart(jnp.full(3, 15.0), 0.1, 5.0, 6.0 * jnp.eye(3)),
+            lambda i: pg.beliefs.NormalInverseWishart(
+                jnp.full(3, 15.0), 0.1, 5.0, 6.0 * jnp.eye(3)
+            ),
             lambda x, t: dist.MultivariateNormal(t["mean"] + shift(x), t["covariance"]),
             {"mean": mean, "covariance": covariance},
         ),
         "Gaussian (covariance known)": Entry(
-            lambda i: pg.Gaussian(jnp.full(3, 15.0), 8.0),
+            lambda i: pg.beliefs.Gaussian(jnp.full(3, 15.0), 8.0),
             lambda x, t: dist.MultivariateNormal(t + shift(x), covariance),
             mean,
         ),
-        "Particles": Entry(lambda i: pg.Particles(_box(), 500), share=0.1),
-        "Langevin": Entry(lambda i: pg.Langevin(_box(), 50, steps=5), share=0.1),
+        "Particles": Entry(lambda i: pg.beliefs.Particles(_box(), 500), share=0.1),
+        "Langevin": Entry(lambda i: pg.beliefs.Langevin(_box(), 50, steps=5), share=0.1),
         "DirichletProcess": Entry(
-            lambda i: pg.DirichletProcess(base, 2.0, capacity=256),
-            lambda x, t: pg.Atoms(t["values"] + shift(x), t["weights"]),
+            lambda i: pg.beliefs.DirichletProcess(base, 2.0, capacity=256),
+            lambda x, t: pg.distributions.Atoms(t["values"] + shift(x), t["weights"]),
             {"values": "model", "weights": None},
             share=0.2,
         ),
@@ -94,14 +96,16 @@ def _newsvendor(shift: Callable[[Any], Any]) -> dict[str, Entry]:
 
 def _normal(shift: Callable[[Any], Any]) -> dict[str, Entry]:
     return {
-        "Grid": Entry(lambda i: pg.Grid(i.points)),
-        "Normal": Entry(lambda i: pg.Normal(10.5, 6.0)),
-        "Gaussian": Entry(lambda i: pg.Gaussian(10.5, 6.0)),
-        "Particles": Entry(lambda i: pg.Particles(dist.Normal(10.5, 6.0), 500), share=0.2),
-        "Langevin": Entry(lambda i: pg.Langevin(dist.Normal(10.5, 6.0), 50, steps=5), share=0.2),
+        "Grid": Entry(lambda i: pg.beliefs.Grid(i.points)),
+        "Normal": Entry(lambda i: pg.beliefs.Normal(10.5, 6.0)),
+        "Gaussian": Entry(lambda i: pg.beliefs.Gaussian(10.5, 6.0)),
+        "Particles": Entry(lambda i: pg.beliefs.Particles(dist.Normal(10.5, 6.0), 500), share=0.2),
+        "Langevin": Entry(
+            lambda i: pg.beliefs.Langevin(dist.Normal(10.5, 6.0), 50, steps=5), share=0.2
+        ),
         "DirichletProcess": Entry(
-            lambda i: pg.DirichletProcess(dist.Normal(10.5, 7.0), 2.0, capacity=256),
-            lambda x, t: pg.Atoms(t["values"] + shift(x), t["weights"]),
+            lambda i: pg.beliefs.DirichletProcess(dist.Normal(10.5, 7.0), 2.0, capacity=256),
+            lambda x, t: pg.distributions.Atoms(t["values"] + shift(x), t["weights"]),
             {"values": "model", "weights": None},
             share=0.2,
         ),
@@ -110,18 +114,20 @@ def _normal(shift: Callable[[Any], Any]) -> dict[str, Entry]:
 
 def _exponential(spread: Callable[[Any], Any], conjugate: bool) -> dict[str, Entry]:
     entries = {
-        "Grid": Entry(lambda i: pg.Grid(i.points)),
+        "Grid": Entry(lambda i: pg.beliefs.Grid(i.points)),
         "Gaussian (of log theta)": Entry(
-            lambda i: pg.Gaussian(2.0, 0.8), _exponential_of_log(spread), np.log(4.0)
+            lambda i: pg.beliefs.Gaussian(2.0, 0.8), _exponential_of_log(spread), np.log(4.0)
         ),
-        "Particles": Entry(lambda i: pg.Particles(_uniform(0.5, 20.5), 500), share=0.2),
-        "Langevin": Entry(lambda i: pg.Langevin(_uniform(0.5, 20.5), 50, steps=5), share=0.2),
+        "Particles": Entry(lambda i: pg.beliefs.Particles(_uniform(0.5, 20.5), 500), share=0.2),
+        "Langevin": Entry(
+            lambda i: pg.beliefs.Langevin(_uniform(0.5, 20.5), 50, steps=5), share=0.2
+        ),
     }
     if conjugate:
-        entries["InverseGamma"] = Entry(lambda i: pg.InverseGamma(3.0, 20.0))
+        entries["InverseGamma"] = Entry(lambda i: pg.beliefs.InverseGamma(3.0, 20.0))
         entries["DirichletProcess"] = Entry(
-            lambda i: pg.DirichletProcess(dist.Exponential(0.1), 2.0, capacity=256),
-            lambda x, t: pg.Atoms(t["values"], t["weights"]),
+            lambda i: pg.beliefs.DirichletProcess(dist.Exponential(0.1), 2.0, capacity=256),
+            lambda x, t: pg.distributions.Atoms(t["values"], t["weights"]),
             {"values": "model", "weights": None},
             share=0.2,
         )
@@ -150,7 +156,7 @@ def measure(name: str, entry: Entry, runs: int, horizon: int) -> dict[str, float
                 jax.random.key(0), (100_000,)
             )
             theta = {"values": draws, "weights": jnp.full(100_000, 1e-5)}
-            gradient = pg.Pathwise()  # atoms that move with x have no score
+            gradient = pg.gradients.Pathwise()  # atoms that move with x have no score
         problem = eqx.tree_at(lambda p: p.model, problem, model)
     runs = max(2, round(entry.share * runs))
     algorithm = pg.BayesianSGD(problem, **pg.presets.paper(gradient=gradient))
@@ -176,14 +182,14 @@ def measure(name: str, entry: Entry, runs: int, horizon: int) -> dict[str, float
 
 def particles_latency(count: int = 10_000, batches: int = 1000) -> dict[str, float]:
     """`Agent.observe` of single observations on the 1-D problem, all moves included."""
-    instance = EXPERIMENTS["quadratic-1d-independent"].instance(pg.Box(-20.0, 20.0))
+    instance = EXPERIMENTS["quadratic-1d-independent"].instance(pg.feasible.Box(-20.0, 20.0))
     data = np.random.default_rng(0).normal(9.0, 4.0, batches + 1)
     times = {}
     for label, belief in (
-        ("particles", pg.Particles(dist.Normal(10.5, 6.0), count)),
-        ("grid", pg.Grid(instance.points)),
+        ("particles", pg.beliefs.Particles(dist.Normal(10.5, 6.0), count)),
+        ("grid", pg.beliefs.Grid(instance.points)),
     ):
-        options = pg.presets.paper(gradient=pg.Pathwise())
+        options = pg.presets.paper(gradient=pg.gradients.Pathwise())
         agent = pg.Agent(instance.problem, belief, instance.x, **options)
         agent.observe(data[0])  # compiles
         start = time.perf_counter()

@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 import postgrad as pg
-from postgrad.paper.experiments import EXPERIMENTS
+from postgrad.research.paper.experiments import EXPERIMENTS
 
 _STAGES = (10, 20, 50, 100, 200, 500, 1000)
 
@@ -41,7 +41,7 @@ def main() -> None:
             for label, option in options.items():
                 result = pg.simulate(
                     pg.BayesianSGD(instance.problem, **option),
-                    pg.Grid(instance.points),
+                    pg.beliefs.Grid(instance.points),
                     instance.x,
                     instance.theta,
                     runs=arguments.runs,

@@ -26,7 +26,7 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.beliefs.evidence import with_room
+from postgrad.beliefs.kept_likelihood import with_room
 
 BATCHES = (1, 10, 1000)
 DRAWS = 63  # of the posterior, so there are 64 ranks
@@ -76,7 +76,7 @@ BUGS = {
 @eqx.filter_jit
 def _ranks(
     case: Case,
-    belief: pg.Belief,
+    belief: pg.beliefs.Belief,
     data: jax.Array,
     direction: jax.Array,
     theta: Any,
@@ -92,7 +92,7 @@ def _ranks(
     def one(data: jax.Array, direction: jax.Array, theta: Any, key: jax.Array) -> Any:
         key_draws, key_belief = random.split(key)
 
-        def learn(belief: pg.Belief, stage: jax.Array) -> tuple[pg.Belief, None]:
+        def learn(belief: pg.beliefs.Belief, stage: jax.Array) -> tuple[pg.beliefs.Belief, None]:
             weight = jnp.where(stage == 0, first_counts, 1.0)[None]
             key = random.fold_in(key_belief, stage)
             batch = data[stage][None]

@@ -25,11 +25,11 @@ class Case(NamedTuple):
         kind: What is known of it.
     """
 
-    belief: pg.Belief
+    belief: pg.beliefs.Belief
     model: Callable[..., Any]
     draw_theta: Callable[[np.random.Generator, int], Any]
     draw_data: Callable[[np.random.Generator, Any, np.ndarray], np.ndarray]
-    weak: pg.Belief | None = None
+    weak: pg.beliefs.Belief | None = None
     functions: Callable[[Any], jax.Array] = lambda theta: jnp.concatenate(
         [jnp.ravel(leaf) for leaf in jax.tree.leaves(theta)]
     )
@@ -80,16 +80,19 @@ def _categorical(rng: np.random.Generator, theta: np.ndarray, xs: np.ndarray) ->
 
 _PSI = np.asarray([[4.0, 1.0], [1.0, 3.0]])
 _TINY = 1e-3
-_NORMAL = pg.Normal(3.0, 2.0), pg.Normal(3.0, 2e3)
-_NIG = pg.NormalInverseGamma(3.0, 0.5, 2.0, 3.0), pg.NormalInverseGamma(3.0, _TINY, _TINY, _TINY)
-_NIW = (
-    pg.NormalInverseWishart([1.0, -1.0], 2.0, 6.0, _PSI),
-    pg.NormalInverseWishart([1.0, -1.0], _TINY, 1.0 + _TINY, _TINY * np.eye(2)),
+_NORMAL = pg.beliefs.Normal(3.0, 2.0), pg.beliefs.Normal(3.0, 2e3)
+_NIG = (
+    pg.beliefs.NormalInverseGamma(3.0, 0.5, 2.0, 3.0),
+    pg.beliefs.NormalInverseGamma(3.0, _TINY, _TINY, _TINY),
 )
-_GAMMA = pg.Gamma(2.0, 0.5), pg.Gamma(_TINY, _TINY)
-_INVERSE = pg.InverseGamma(3.0, 8.0), pg.InverseGamma(_TINY, _TINY)
-_BETA = pg.Beta(2.0, 3.0), pg.Beta(_TINY, _TINY)
-_DIRICHLET = pg.Dirichlet([1.0, 2.0, 0.5]), pg.Dirichlet([_TINY] * 3)
+_NIW = (
+    pg.beliefs.NormalInverseWishart([1.0, -1.0], 2.0, 6.0, _PSI),
+    pg.beliefs.NormalInverseWishart([1.0, -1.0], _TINY, 1.0 + _TINY, _TINY * np.eye(2)),
+)
+_GAMMA = pg.beliefs.Gamma(2.0, 0.5), pg.beliefs.Gamma(_TINY, _TINY)
+_INVERSE = pg.beliefs.InverseGamma(3.0, 8.0), pg.beliefs.InverseGamma(_TINY, _TINY)
+_BETA = pg.beliefs.Beta(2.0, 3.0), pg.beliefs.Beta(_TINY, _TINY)
+_DIRICHLET = pg.beliefs.Dirichlet([1.0, 2.0, 0.5]), pg.beliefs.Dirichlet([_TINY] * 3)
 
 
 def _case(beliefs: tuple, model: Any, draw_theta: Any, draw_data: Any, **options: Any) -> Case:
@@ -116,9 +119,9 @@ def _shares(rng, n):
     return rng.dirichlet([1.0, 2.0, 0.5], n)
 
 
-def _bound(belief: pg.Belief, model: Any) -> pg.Belief:
+def _bound(belief: pg.beliefs.Belief, model: Any) -> pg.beliefs.Belief:
     """In the form that serves the model."""
-    problem = pg.Problem(lambda x, xi: jnp.sum(x * xi), model, pg.Box(0.1, 3.0))
+    problem = pg.Problem(lambda x, xi: jnp.sum(x * xi), model, pg.feasible.Box(0.1, 3.0))
     return belief.bind(problem, jnp.asarray(1.0))
 
 
@@ -133,7 +136,10 @@ def _coefficients(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
 
 
 _LINE = tuple(
-    _bound(pg.Gaussian({"base": 10.0, "slope": 2.0}, covariance=np.asarray(covariance)), _response)
+    _bound(
+        pg.beliefs.Gaussian({"base": 10.0, "slope": 2.0}, covariance=np.asarray(covariance)),
+        _response,
+    )
     for covariance in ([[9.0, 1.0], [1.0, 1.0]], [[9e6, 0.0], [0.0, 1e6]])
 )
 
@@ -258,8 +264,8 @@ def _logit(x: Any, theta: Any) -> dist.Distribution:
     return dist.Bernoulli(logits=theta - x)
 
 
-def _atoms(x: Any, theta: Any) -> pg.Atoms:
-    return pg.Atoms(theta["values"] + x, theta["weights"])
+def _atoms(x: Any, theta: Any) -> pg.distributions.Atoms:
+    return pg.distributions.Atoms(theta["values"] + x, theta["weights"])
 
 
 def _process(rng: np.random.Generator, n: int, atoms: int = 200) -> dict[str, np.ndarray]:
@@ -303,7 +309,7 @@ def approximate() -> dict[str, Case]:
     """Made when asked for: it takes seconds."""
     return {
         "Particles of Poisson": Case(
-            _bound(pg.Particles(dist.Gamma(2.0, 0.5), 1000), _poisson),
+            _bound(pg.beliefs.Particles(dist.Gamma(2.0, 0.5), 1000), _poisson),
             _poisson,
             _rate,
             lambda rng, t, x: rng.poisson(t * (1.0 + x)),
@@ -311,7 +317,7 @@ def approximate() -> dict[str, Case]:
             kind="many particles",
         ),
         "Particles of StudentT": Case(
-            _bound(pg.Particles(_MEAN_PRIOR, 1000), _student),
+            _bound(pg.beliefs.Particles(_MEAN_PRIOR, 1000), _student),
             _student,
             _mean,
             _student_data,
@@ -319,7 +325,7 @@ def approximate() -> dict[str, Case]:
             kind="many particles",
         ),
         "Langevin, adjusted": Case(
-            _bound(pg.Langevin(_MEAN_PRIOR, **_LANGEVIN), _normal),
+            _bound(pg.beliefs.Langevin(_MEAN_PRIOR, **_LANGEVIN), _normal),
             _normal,
             _mean,
             _normal_data,
@@ -327,7 +333,7 @@ def approximate() -> dict[str, Case]:
             kind="many steps",
         ),
         "Langevin, unadjusted, step 0.1": Case(
-            _bound(pg.Langevin(_MEAN_PRIOR, **_LANGEVIN, adjusted=False), _normal),
+            _bound(pg.beliefs.Langevin(_MEAN_PRIOR, **_LANGEVIN, adjusted=False), _normal),
             _normal,
             _mean,
             _normal_data,
@@ -335,7 +341,10 @@ def approximate() -> dict[str, Case]:
             kind="too wide by 3 %",
         ),
         "Langevin, unadjusted, step 0.4": Case(
-            _bound(pg.Langevin(_MEAN_PRIOR, **_LANGEVIN, adjusted=False, step_size=0.4), _normal),
+            _bound(
+                pg.beliefs.Langevin(_MEAN_PRIOR, **_LANGEVIN, adjusted=False, step_size=0.4),
+                _normal,
+            ),
             _normal,
             _mean,
             _normal_data,
@@ -343,21 +352,21 @@ def approximate() -> dict[str, Case]:
             kind="too wide by 18 %",
         ),
         "Gaussian of Poisson, log link": Case(
-            _bound(pg.Gaussian(1.0, 0.5), _log_poisson),
+            _bound(pg.beliefs.Gaussian(1.0, 0.5), _log_poisson),
             _log_poisson,
             lambda rng, n: rng.normal(1.0, 0.5, n),
             lambda rng, t, x: rng.poisson(np.exp(t - 0.3 * x)),
             kind="Laplace",
         ),
         "Gaussian of Bernoulli, logit link": Case(
-            _bound(pg.Gaussian(1.0, 1.5), _logit),
+            _bound(pg.beliefs.Gaussian(1.0, 1.5), _logit),
             _logit,
             lambda rng, n: rng.normal(1.0, 1.5, n),
             lambda rng, t, x: rng.random((len(x), len(t))) < 1.0 / (1.0 + np.exp(x - t)),
             kind="Laplace",
         ),
         "DirichletProcess": Case(
-            _bound(pg.DirichletProcess(_MEAN_PRIOR, 2.0, atoms=128, capacity=128), _atoms),
+            _bound(pg.beliefs.DirichletProcess(_MEAN_PRIOR, 2.0, atoms=128, capacity=128), _atoms),
             _atoms,
             _process,
             _process_data,

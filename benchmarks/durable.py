@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 import postgrad as pg
-from postgrad.problems import quadratic
+from postgrad.research.problems import quadratic
 from postgrad.store import Batch, Head, Saved, Store
-from postgrad.store.digest import digest
+from postgrad.store.checksum import digest
 from postgrad.store.schema import STAGES
 
 BLOCK, GROUP = 64, 64
@@ -38,7 +38,9 @@ OPTIONS: dict[str, dict[str, Any]] = {"default": {}, "mixture-score": pg.presets
 
 def make(path: str | pg.Database | None, label: str) -> pg.Agent:
     world = quadratic.univariate_dependent()
-    return pg.Agent(world.problem, pg.Grid(world.points), world.x, path=path, **OPTIONS[label])
+    return pg.Agent(
+        world.problem, pg.beliefs.Grid(world.points), world.x, path=path, **OPTIONS[label]
+    )
 
 
 def bare(path: str, state: int, row: int) -> Callable[[int], None]:

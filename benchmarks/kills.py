@@ -31,7 +31,7 @@ import numpyro.distributions as dist
 import optax  # noqa: F401
 
 import postgrad as pg
-import postgrad.agent
+import postgrad.agent.agent
 
 # Batches delivered a second time after each start, and the longest that a process lives on after
 # its first acknowledgement, in seconds.
@@ -47,8 +47,10 @@ def model(x: Any, theta: Any) -> Any:
 
 
 def make(path: str | pg.Database | None) -> pg.Agent:
-    problem = pg.Problem(cost, model, pg.Box(-20.0, 20.0))
-    return pg.Agent(problem, pg.Grid(np.arange(1.0, 9.0)), 0.0, path=path, **pg.presets.paper())
+    problem = pg.Problem(cost, model, pg.feasible.Box(-20.0, 20.0))
+    return pg.Agent(
+        problem, pg.beliefs.Grid(np.arange(1.0, 9.0)), 0.0, path=path, **pg.presets.paper()
+    )
 
 
 def batch(number: int) -> np.ndarray:

@@ -18,19 +18,19 @@ import numpy as np
 import numpyro.distributions as dist
 
 import postgrad as pg
-from postgrad.paper.experiments import EXPERIMENTS
-from postgrad.paper.limit import LIMITS
-from postgrad.problems import Instance
+from postgrad.research.paper.experiments import EXPERIMENTS
+from postgrad.research.paper.limit import LIMITS
+from postgrad.research.problems import Instance
 
 _STAGES = (1, 2, 5, 10, 50, 100, 200, 1000)
 
 
-def _continuous(name: str, instance: Instance) -> tuple[Instance, pg.Belief]:
+def _continuous(name: str, instance: Instance) -> tuple[Instance, pg.beliefs.Belief]:
     """A prior about as wide as the paper's grid, and the model in its terms."""
     if name.startswith("quadratic-1d"):
-        return instance, pg.Normal(10.5, 6.0)
+        return instance, pg.beliefs.Normal(10.5, 6.0)
     if name == "quadratic-2d-independent":
-        return instance, pg.InverseGamma(3.0, 20.0)
+        return instance, pg.beliefs.InverseGamma(3.0, 20.0)
     exponent = 0.5 if name == "newsvendor-dependent" else None
 
     def model(x: Any, theta: Any) -> dist.Distribution:
@@ -43,16 +43,16 @@ def _continuous(name: str, instance: Instance) -> tuple[Instance, pg.Belief]:
     changed = eqx.tree_at(
         lambda i: (i.problem.model, i.theta), instance, (model, theta), is_leaf=callable
     )
-    return changed, pg.NormalInverseWishart(jnp.full(3, 15.0), 0.1, 5.0, 6.0 * jnp.eye(3))
+    return changed, pg.beliefs.NormalInverseWishart(jnp.full(3, 15.0), 0.1, 5.0, 6.0 * jnp.eye(3))
 
 
 def measure(
     name: str, prior: str, free: bool, runs: int, horizon: int, options: dict[str, Any]
 ) -> dict[str, Any]:
     experiment, limit = EXPERIMENTS[name], LIMITS[name]
-    feasible = pg.Reals() if free else experiment.region.feasible
+    feasible = pg.feasible.Reals() if free else experiment.region.feasible
     instance = experiment.instance(feasible)
-    belief: pg.Belief = pg.Grid(instance.points)
+    belief: pg.beliefs.Belief = pg.beliefs.Grid(instance.points)
     if prior == "continuous":
         instance, belief = _continuous(name, instance)
     algorithm = pg.BayesianSGD(instance.problem, **options)

@@ -26,8 +26,8 @@ import numpy as np
 import plain_newsvendor
 
 import postgrad as pg
-from postgrad.beliefs import focus
-from postgrad.paper.experiments import EXPERIMENTS
+from postgrad.beliefs.grid import live_points as focus
+from postgrad.research.paper.experiments import EXPERIMENTS
 
 NAMES = ("newsvendor-independent", "newsvendor-dependent")
 POINTS = 5**9
@@ -58,7 +58,7 @@ def measure(name: str, runs: int, horizon: int, rounds: int) -> dict[str, float]
             algorithm = pg.BayesianSGD(
                 instance.problem, **pg.presets.paper(gradient=experiment.gradient)
             )
-            belief = pg.Grid(instance.points).bind(instance.problem, instance.x)
+            belief = pg.beliefs.Grid(instance.points).bind(instance.problem, instance.x)
             kept.update(instance=instance, algorithm=algorithm, belief=belief)
         instance = kept["instance"]
         pg.simulate(
@@ -90,7 +90,7 @@ def distance(name: str, stages: int) -> float:
     experiment = EXPERIMENTS[name]
     instance = experiment.instance(experiment.region.feasible)
     algorithm = pg.BayesianSGD(instance.problem, **pg.presets.paper(gradient=experiment.gradient))
-    state = algorithm.init(pg.Grid(instance.points), instance.x)
+    state = algorithm.init(pg.beliefs.Grid(instance.points), instance.x)
     step = eqx.filter_jit(algorithm.step)
     dense, look, worst = np.zeros((125, 15625)), focus.patience(state), 0.0
     for t in range(1, stages + 1):

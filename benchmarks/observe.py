@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 import postgrad as pg
-from postgrad.problems import quadratic
+from postgrad.research.problems import quadratic
 
 
 def main() -> None:
@@ -21,12 +21,12 @@ def main() -> None:
     results = {}
     options_of = {
         "default": {},
-        "pathwise": pg.presets.paper(gradient=pg.Pathwise()),
+        "pathwise": pg.presets.paper(gradient=pg.gradients.Pathwise()),
         "mixture-score": pg.presets.paper(),
     }
     for label, chosen in options_of.items():
         world = quadratic.univariate_dependent()
-        agent = pg.Agent(world.problem, pg.Grid(world.points), world.x, **chosen)
+        agent = pg.Agent(world.problem, pg.beliefs.Grid(world.points), world.x, **chosen)
         data = np.random.default_rng(0).normal(6.0, 4.0, options.count)
         agent.observe(data[0])  # compiles
         times = []

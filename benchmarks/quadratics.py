@@ -17,8 +17,8 @@ import numpy as np
 import plain_numpy
 
 import postgrad as pg
-from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS
-from postgrad.problems.quadratic import BOX
+from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS
+from postgrad.research.problems.quadratic import BOX
 
 CURVES = ("bayesian-sgd", "mle", "known")
 HORIZON = 1000

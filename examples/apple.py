@@ -9,9 +9,9 @@ was quoted the nearest of the nine pairs answers, and the shop learns from the a
 decision makes the data: prices that settle too early never tell the slopes of demand.
 
 Where this stands: perturbed prices lose 7.8 %, less than all references but one; Thompson sampling
-on nine free means loses 6.3 %. The size of the push matters, and was settled after a look at early
-runs: a smaller one lost less under this prior and more under a vaguer one, since less exploration is
-better until it locks in. Half the width of the box is the safer choice.
+on nine free means loses 6.3 %. The size of the push was settled after a look at early runs: a
+smaller one lost less under this prior and more under a vaguer one, since less exploration is better
+until it locks in. Half the width of the box is the safer choice.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from jax import lax, random
 from jaxtyping import Array, Float, Int
 
 import postgrad as pg
+from postgrad.algorithm.bayesian_sgd import State
 
 # Regular apples first, eco-labelled ones second, as everywhere below; dollars a pound.
 UNIT_COST, LOW, HIGH = np.asarray([[0.35, 0.45], [0.59, 0.59], [1.19, 1.59]])
@@ -41,16 +42,16 @@ PROBLEM = pg.Problem(
     model=lambda price, theta: dist.Normal(
         theta["level"] + theta["slope"] @ (price - MIDDLE), 2.0
     ).to_event(1),
-    feasible=pg.Box(LOW, HIGH),
+    feasible=pg.feasible.Box(LOW, HIGH),
 )
-PRIOR = pg.Gaussian({"level": [2.0, 2.0], "slope": [[-2.0, 1.0], [1.0, -2.0]]}, 2.0)
+PRIOR = pg.beliefs.Gaussian({"level": [2.0, 2.0], "slope": [[-2.0, 1.0], [1.0, -2.0]]}, 2.0)
 
 # Ways to explore: a belief, and options of the algorithm. At first, perturbed prices are spread
 # over the whole box, a standard deviation to each side of its middle.
 WAYS = {
     "linear demand, no exploration": (PRIOR, {}),
-    "linear demand, Thompson": (pg.Thompson(PRIOR), {}),
-    "linear demand, perturbed prices": (PRIOR, {"output": pg.Perturbed((HIGH - LOW) / 2)}),
+    "linear demand, Thompson": (pg.beliefs.Thompson(PRIOR), {}),
+    "linear demand, perturbed prices": (PRIOR, {"output": pg.outputs.Perturbed((HIGH - LOW) / 2)}),
 }
 # What others lose in 1000 rounds, in % of the clairvoyant's profit (100 runs; data/apple.md).
 REFERENCE = {
@@ -115,7 +116,7 @@ def live(market: Market, rounds: int, seed: int) -> tuple[pg.Agent, np.ndarray]:
 
 @eqx.filter_jit
 def replicate(
-    algorithm: pg.BayesianSGD, start: pg.State, market: Market, keys: Array, rounds: int
+    algorithm: pg.BayesianSGD, start: State, market: Market, keys: Array, rounds: int
 ) -> Int[Array, "runs rounds"]:
     """The pairs that were charged in many runs: the loop of `live`, as one program."""
 
@@ -123,7 +124,7 @@ def replicate(
         key_market, key_algorithm = random.split(key)
         seeded = eqx.tree_at(lambda a: a.key, algorithm, key_algorithm)
 
-        def stage(state: pg.State, key: Array) -> tuple[pg.State, Array]:
+        def stage(state: State, key: Array) -> tuple[State, Array]:
             arm = market.charge(state.decision)
             return seeded.step(state, market.answer(arm, key), x=market.pairs[arm])[0], arm
 

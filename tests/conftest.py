@@ -74,7 +74,7 @@ FIRST = (
         "test_claims_on_runs",
         "test_paper",
     ),
-    *("test_sufficient", "test_simulate", "test_dirichlet_process", "test_surprise"),
+    *("test_sufficient_weights", "test_simulation", "test_dirichlet_process", "test_surprise"),
 )
 
 

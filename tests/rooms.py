@@ -10,7 +10,7 @@ def members(package: str, base: type) -> list[type]:
     root = importlib.import_module(package)
     names = [package]
     if hasattr(root, "__path__"):
-        names += [f"{package}.{module.name}" for module in pkgutil.iter_modules(root.__path__)]
+        names += [module.name for module in pkgutil.walk_packages(root.__path__, f"{package}.")]
     found = {
         value
         for name in names

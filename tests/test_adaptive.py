@@ -27,7 +27,7 @@ def learn(belief, data):
 def test_rates_are_weighed_by_what_they_foresaw():
     """Gamma-Poisson predictions in closed form, with a past that fades."""
     data = [3, 4, 2, 9, 11, 10]
-    learned = learn(pg.Adaptive(pg.Gamma(2.0, 0.5, forget=1.0), RATES), data)
+    learned = learn(pg.beliefs.Adaptive(pg.beliefs.Gamma(2.0, 0.5, forget=1.0), RATES), data)
     logs = []
     for rate in RATES:
         total = count = gained = 0.0
@@ -45,15 +45,15 @@ def test_the_world_tells_how_fast_it_changes():
     rng = np.random.default_rng(0)
     still = rng.poisson(10.0, 300)
     moving = rng.poisson(np.where(np.arange(300) // 20 % 2, 4.0, 20.0))
-    belief = pg.Adaptive(pg.Gamma(2.0, 0.2, forget=1.0), RATES)
+    belief = pg.beliefs.Adaptive(pg.beliefs.Gamma(2.0, 0.2, forget=1.0), RATES)
     assert learn(belief, still).probabilities[0] > 0.9
     assert learn(belief, moving).probabilities[0] < 1e-6
 
 
 def test_one_rate_is_that_belief():
     data = [3.0, 4.0, 2.0]
-    alone = learn(pg.Gamma(2.0, 0.5, forget=0.8), data)
-    among = learn(pg.Adaptive(pg.Gamma(2.0, 0.5, forget=1.0), (0.8,)), data)
+    alone = learn(pg.beliefs.Gamma(2.0, 0.5, forget=0.8), data)
+    among = learn(pg.beliefs.Adaptive(pg.beliefs.Gamma(2.0, 0.5, forget=1.0), (0.8,)), data)
     y = jnp.asarray(4.0)
     assert among.log_mixture(poisson, jnp.zeros(()), y) == pytest.approx(
         float(alone.log_mixture(poisson, jnp.zeros(()), y)), rel=1e-12
@@ -64,12 +64,12 @@ def test_one_rate_is_that_belief():
 @pytest.mark.parametrize(
     ("belief", "rates", "words"),
     [
-        (pg.Gamma(2.0, 0.5), RATES, "forget=1.0"),
-        (pg.Known(2.0), RATES, "forget=1.0"),
-        (pg.Gamma(2.0, 0.5, forget=1.0), (), "rates"),
-        (pg.Gamma(2.0, 0.5, forget=1.0), (0.5, 1.5), "rates"),
+        (pg.beliefs.Gamma(2.0, 0.5), RATES, "forget=1.0"),
+        (pg.beliefs.Known(2.0), RATES, "forget=1.0"),
+        (pg.beliefs.Gamma(2.0, 0.5, forget=1.0), (), "rates"),
+        (pg.beliefs.Gamma(2.0, 0.5, forget=1.0), (0.5, 1.5), "rates"),
     ],
 )
 def test_bad_settings_are_refused(belief, rates, words):
     with pytest.raises(errors.PriorError, match=words):
-        pg.Adaptive(belief, rates)
+        pg.beliefs.Adaptive(belief, rates)

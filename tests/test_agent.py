@@ -8,8 +8,8 @@ import pytest
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.evidence import room
-from postgrad.problems import quadratic
+from postgrad.beliefs.kept_likelihood import room
+from postgrad.research.problems import quadratic
 
 ONE = quadratic.univariate_dependent()
 
@@ -17,7 +17,9 @@ ONE = quadratic.univariate_dependent()
 # Module-level problems, so that agents share programs; what the descent does is not the point here,
 # and the paper's compiles faster.
 POSITIVE = pg.Problem(
-    lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Exponential(1.0 / theta), pg.Box(0, 50)
+    lambda x, xi: (x - xi) ** 2,
+    lambda x, theta: dist.Exponential(1.0 / theta),
+    pg.feasible.Box(0, 50),
 )
 BOUNDED = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(theta, theta + 2))
 VECTOR = pg.Problem(
@@ -27,19 +29,19 @@ VECTOR = pg.Problem(
 
 
 def agent(**options):
-    return pg.Agent(ONE.problem, pg.Grid(ONE.points), 0.0, **pg.presets.paper(**options))
+    return pg.Agent(ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, **pg.presets.paper(**options))
 
 
 def positive():
-    return pg.Agent(POSITIVE, pg.Grid(jnp.arange(1.0, 9.0)), 1.0, **pg.presets.paper())
+    return pg.Agent(POSITIVE, pg.beliefs.Grid(jnp.arange(1.0, 9.0)), 1.0, **pg.presets.paper())
 
 
 def bounded():
-    return pg.Agent(BOUNDED, pg.Grid([0.0, 1.0, 5.0]), 1.0, **pg.presets.paper())
+    return pg.Agent(BOUNDED, pg.beliefs.Grid([0.0, 1.0, 5.0]), 1.0, **pg.presets.paper())
 
 
 def vector():
-    return pg.Agent(VECTOR, pg.Grid([0.0, 1.0]), np.zeros(3), **pg.presets.paper())
+    return pg.Agent(VECTOR, pg.beliefs.Grid([0.0, 1.0]), np.zeros(3), **pg.presets.paper())
 
 
 BAD = {
@@ -103,7 +105,7 @@ def test_bad_decision_in_force_is_refused(x):
 def test_divergence_is_refused(options):
     problem = pg.Problem(lambda x, xi: jnp.exp(x**2), lambda x, theta: dist.Normal(theta, 1.0))
     # exp(26.6^2) is a number, 2x exp(x^2) none
-    subject = pg.Agent(problem, pg.Known(0.0), 26.6, **options)
+    subject = pg.Agent(problem, pg.beliefs.Known(0.0), 26.6, **options)
     before = subject.state
     with pytest.raises(errors.DivergenceError, match="not finite"):
         subject.observe([0.0])
@@ -120,9 +122,9 @@ def test_errors_are_value_errors_with_one_root():
 @pytest.mark.parametrize(("options", "sizes"), [(pg.presets.paper(), (1, 3, 5, 1)), ({}, (3, 4))])
 def test_agent_is_the_algorithm(options, sizes):
     """Padding to a power of two changes nothing."""
-    subject = pg.Agent(ONE.problem, pg.Grid(ONE.points), 0.0, **options, seed=5)
+    subject = pg.Agent(ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, **options, seed=5)
     algorithm = pg.BayesianSGD(ONE.problem, **options, seed=5)
-    state = algorithm.init(pg.Grid(ONE.points), 0.0)
+    state = algorithm.init(pg.beliefs.Grid(ONE.points), 0.0)
     step = eqx.filter_jit(lambda state, batch: algorithm.step(state, batch)[0])
     for size in sizes:
         batch = np.random.default_rng(size).normal(6.0, 4.0, size)
@@ -145,7 +147,7 @@ def test_batch_sizes_share_compiled_programs():
         return (x - xi) ** 2
 
     problem = pg.Problem(cost, ONE.problem.model)
-    subject = pg.Agent(problem, pg.Known(4.0), 0.0, **pg.presets.paper())
+    subject = pg.Agent(problem, pg.beliefs.Known(4.0), 0.0, **pg.presets.paper())
     made, rng = [], np.random.default_rng(0)
     for size in range(1, 9):
         subject.observe(rng.normal(4.0 + subject.decision, 4.0, size))
@@ -159,7 +161,9 @@ def test_decision_in_force_counts():
     one, other = agent(), agent()
     one.observe([6.0], x=3.0)
     other.observe([6.0])
-    expected = pg.Grid(ONE.points).update(ONE.problem.model, jnp.asarray(3.0), jnp.asarray([6.0]))
+    expected = pg.beliefs.Grid(ONE.points).update(
+        ONE.problem.model, jnp.asarray(3.0), jnp.asarray([6.0])
+    )
     np.testing.assert_allclose(one.belief.probabilities, expected.probabilities, rtol=1e-10)
     assert not np.allclose(one.belief.probabilities, other.belief.probabilities)
 
@@ -189,15 +193,15 @@ def test_step_size_that_turns_negative_is_refused():
 def test_infinite_gradient_is_refused_although_the_set_is_bounded(options):
     problem = pg.Problem(
         lambda x, xi: (x - 1) ** 2 - jnp.sqrt(x), lambda x, theta: dist.Normal(theta, 1.0),
-        pg.Box(0, 10),
+        pg.feasible.Box(0, 10),
     )  # fmt: skip
-    subject = pg.Agent(problem, pg.Known(0.0), 0.0, **options)
+    subject = pg.Agent(problem, pg.beliefs.Known(0.0), 0.0, **options)
     refused(subject, errors.DivergenceError, "not finite")
 
 
 def test_model_that_turns_improper_is_named():
     problem = pg.Problem(lambda x, xi: (x + 3) ** 2, lambda x, theta: dist.Normal(theta, 1 + x))
-    subject = pg.Agent(problem, pg.Grid([0.0, 1.0]), 0.0, steps=0.5)
+    subject = pg.Agent(problem, pg.beliefs.Grid([0.0, 1.0]), 0.0, steps=0.5)
     subject.observe([1.0])
     refused(subject, errors.ModelError, "no proper Normal")
 
@@ -222,7 +226,9 @@ def test_data_as_foreseen_raise_no_alarm():
 
 def test_a_prior_that_excludes_the_data_is_noticed():
     subject = agent()  # theta = 1, ..., 30
-    with pytest.warns(pg.MisspecificationWarning, match="do not look like the model") as caught:
+    with pytest.warns(
+        pg.monitoring.MisspecificationWarning, match="do not look like the model"
+    ) as caught:
         stream(subject, -20.0, 5)
     assert caught[0].message.alarm == subject.alarms[0]
     assert subject.alarms[0].stage <= 4
@@ -233,7 +239,7 @@ def test_a_prior_that_excludes_the_data_is_noticed():
 def test_a_world_that_changes_is_noticed():
     subject = agent()
     stream(subject, 4.0, 150)
-    with pytest.warns(pg.MisspecificationWarning, match="change since batch 1"):
+    with pytest.warns(pg.monitoring.MisspecificationWarning, match="change since batch 1"):
         stream(subject, 12.0, 10, seed=1)
     assert subject.alarms[0].kind == "change"
     assert 145 <= subject.alarms[0].since <= 153
@@ -247,9 +253,11 @@ def test_alarms_have_a_level():
 def test_histories_grow_with_the_data():
     """A model without sufficient statistics: the particles' data are kept, however many come."""
     problem = pg.Problem(
-        lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.StudentT(5.0, theta, 1.0), pg.Box(-9, 9)
+        lambda x, xi: (x - xi) ** 2,
+        lambda x, theta: dist.StudentT(5.0, theta, 1.0),
+        pg.feasible.Box(-9, 9),
     )
-    belief = pg.Particles(dist.Normal(0.0, 3.0), 200)
+    belief = pg.beliefs.Particles(dist.Normal(0.0, 3.0), 200)
     subject = pg.Agent(problem, belief, 0.0, **pg.presets.paper())
     assert subject.belief.stores_history
     rng, capacities = np.random.default_rng(0), []

@@ -15,8 +15,8 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.evidence import History
-from postgrad.density import log_density
+from postgrad.beliefs.kept_likelihood import History
+from postgrad.distributions.density import log_density
 
 
 def normal(x, theta):
@@ -108,7 +108,7 @@ def student(x, theta):
 
 
 def counted(x, theta):
-    return pg.Atoms(theta["values"] + x, theta["weights"])
+    return pg.distributions.Atoms(theta["values"] + x, theta["weights"])
 
 
 def noisier(x, theta):  # a spread that depends on the decision
@@ -131,107 +131,128 @@ def bound(make, model, wrap=lambda belief: belief):
 
     @functools.cache
     def made():
-        problem = pg.Problem(lambda x, xi: x * xi, model, pg.Box(0.1, 3.0))
+        problem = pg.Problem(lambda x, xi: x * xi, model, pg.feasible.Box(0.1, 3.0))
         return wrap(make().bind(problem, jnp.asarray(1.0)))
 
     return made
 
 
 MANY = jnp.linspace(0.2, 9.0, 5000)
-PAIRS = pg.product({"mean": np.linspace(0.0, 20.0, 81), "scale": np.linspace(0.5, 5.0, 60)})
+PAIRS = pg.beliefs.product_grid(
+    {"mean": np.linspace(0.0, 20.0, 81), "scale": np.linspace(0.5, 5.0, 60)}
+)
 
 # (belief, model) pairs, several for each class; what takes long to make is a function
 CASES = {
-    pg.Adaptive: [(pg.Adaptive(pg.Grid(POINTS, PRIOR, forget=1.0), (1.0, 1.0)), normal)],
-    pg.Grid: [
-        (pg.Grid(POINTS), normal),
-        (pg.Grid(POINTS, PRIOR), exponential),
-        (pg.Grid(POINTS, PRIOR), uniform),
-        (pg.Grid(jnp.linspace(0.5, 9.0, 300)), poisson),
+    pg.beliefs.Adaptive: [
+        (pg.beliefs.Adaptive(pg.beliefs.Grid(POINTS, PRIOR, forget=1.0), (1.0, 1.0)), normal)
+    ],
+    pg.beliefs.Grid: [
+        (pg.beliefs.Grid(POINTS), normal),
+        (pg.beliefs.Grid(POINTS, PRIOR), exponential),
+        (pg.beliefs.Grid(POINTS, PRIOR), uniform),
+        (pg.beliefs.Grid(jnp.linspace(0.5, 9.0, 300)), poisson),
         (
-            pg.Grid({"mean": jnp.asarray([1.0, 2.0, 3.0]), "sd": jnp.asarray([1.0, 2.0, 1.5])}),
+            pg.beliefs.Grid(
+                {"mean": jnp.asarray([1.0, 2.0, 3.0]), "sd": jnp.asarray([1.0, 2.0, 1.5])}
+            ),
             lambda x, theta: dist.Normal(theta["mean"] + x, theta["sd"]),
         ),
-        (bound(lambda: pg.Grid(MANY), exponential), exponential),
-        (bound(lambda: pg.Grid(PAIRS), mean_and_scale), mean_and_scale),
+        (bound(lambda: pg.beliefs.Grid(MANY), exponential), exponential),
+        (bound(lambda: pg.beliefs.Grid(PAIRS), mean_and_scale), mean_and_scale),
     ],
-    pg.Known: [(pg.Known(4.0), normal), (pg.Known(3.0), poisson)],
-    pg.MaximumLikelihood: [
-        *[(pg.MaximumLikelihood(POINTS), m) for m in (normal, uniform)],
-        (bound(lambda: pg.MaximumLikelihood(MANY), poisson), poisson),
+    pg.beliefs.Known: [(pg.beliefs.Known(4.0), normal), (pg.beliefs.Known(3.0), poisson)],
+    pg.beliefs.MaximumLikelihood: [
+        *[(pg.beliefs.MaximumLikelihood(POINTS), m) for m in (normal, uniform)],
+        (bound(lambda: pg.beliefs.MaximumLikelihood(MANY), poisson), poisson),
     ],
-    pg.Beta: [
-        (pg.Beta(2.0, 3.0), binomial),
-        (pg.Beta(2.0, 3.0), geometric),
-        (pg.Beta(2.0, 3.0), negative_binomial),
-        (pg.Beta([2.0, 1.0, 0.5], [3.0, 0.7, 2.0]), three_coins),
+    pg.beliefs.Beta: [
+        (pg.beliefs.Beta(2.0, 3.0), binomial),
+        (pg.beliefs.Beta(2.0, 3.0), geometric),
+        (pg.beliefs.Beta(2.0, 3.0), negative_binomial),
+        (pg.beliefs.Beta([2.0, 1.0, 0.5], [3.0, 0.7, 2.0]), three_coins),
     ],
-    pg.Dirichlet: [
-        (pg.Dirichlet([1.0, 2.0, 0.5]), categorical),
-        (pg.Dirichlet([1.0, 2.0, 0.5]), multinomial),
+    pg.beliefs.Dirichlet: [
+        (pg.beliefs.Dirichlet([1.0, 2.0, 0.5]), categorical),
+        (pg.beliefs.Dirichlet([1.0, 2.0, 0.5]), multinomial),
     ],
-    pg.Gamma: [
-        (pg.Gamma(2.0, 0.5), poisson),
-        (pg.Gamma(2.0, 0.5), waiting),
-        (pg.Gamma(2.0, 0.5), erlang),
-        (pg.Gamma([2.0, 3.0], [0.5, 1.0]), two_counts),
+    pg.beliefs.Gamma: [
+        (pg.beliefs.Gamma(2.0, 0.5), poisson),
+        (pg.beliefs.Gamma(2.0, 0.5), waiting),
+        (pg.beliefs.Gamma(2.0, 0.5), erlang),
+        (pg.beliefs.Gamma([2.0, 3.0], [0.5, 1.0]), two_counts),
     ],
-    pg.Gaussian: [
-        (bound(lambda: pg.Gaussian(4.0, 3.0), normal), normal),
-        (bound(lambda: pg.Gaussian(1.0, 0.7), lognormal), lognormal),
-        (bound(lambda: pg.Gaussian([4.0, 5.0], 1.7), two_normals), two_normals),
+    pg.beliefs.Gaussian: [
+        (bound(lambda: pg.beliefs.Gaussian(4.0, 3.0), normal), normal),
+        (bound(lambda: pg.beliefs.Gaussian(1.0, 0.7), lognormal), lognormal),
+        (bound(lambda: pg.beliefs.Gaussian([4.0, 5.0], 1.7), two_normals), two_normals),
     ],
-    pg.InverseGamma: [
-        (pg.InverseGamma(3.0, 8.0), exponential),
-        (pg.InverseGamma(3.0, 8.0), erlang_of_mean),
+    pg.beliefs.InverseGamma: [
+        (pg.beliefs.InverseGamma(3.0, 8.0), exponential),
+        (pg.beliefs.InverseGamma(3.0, 8.0), erlang_of_mean),
     ],
-    pg.Normal: [
-        (pg.Normal(3.0, 2.0), normal),
-        (pg.Normal(3.0, 2.0), noisier),
-        (pg.Normal(3.0, 2.0), scaled),
-        (pg.Normal(0.5, 0.7), lognormal),
-        (pg.Normal([3.0, -1.0], 2.0), two_normals),
+    pg.beliefs.Normal: [
+        (pg.beliefs.Normal(3.0, 2.0), normal),
+        (pg.beliefs.Normal(3.0, 2.0), noisier),
+        (pg.beliefs.Normal(3.0, 2.0), scaled),
+        (pg.beliefs.Normal(0.5, 0.7), lognormal),
+        (pg.beliefs.Normal([3.0, -1.0], 2.0), two_normals),
     ],
-    pg.NormalInverseGamma: [
-        (pg.NormalInverseGamma(3.0, 0.5, 2.0, 3.0), mean_and_scale),
-        (pg.NormalInverseGamma(3.0, 0.5, 2.0, 3.0), scaled_mean_and_scale),
-        (pg.NormalInverseGamma(0.0, 2.0, 5.0, 3.0), lognormal_mean_and_scale),
+    pg.beliefs.NormalInverseGamma: [
+        (pg.beliefs.NormalInverseGamma(3.0, 0.5, 2.0, 3.0), mean_and_scale),
+        (pg.beliefs.NormalInverseGamma(3.0, 0.5, 2.0, 3.0), scaled_mean_and_scale),
+        (pg.beliefs.NormalInverseGamma(0.0, 2.0, 5.0, 3.0), lognormal_mean_and_scale),
     ],
-    pg.NormalInverseWishart: [
-        (pg.NormalInverseWishart([1.0, -1.0], 0.5, 4.0, [[2.0, 0.5], [0.5, 1.0]]), correlated)
+    pg.beliefs.NormalInverseWishart: [
+        (
+            pg.beliefs.NormalInverseWishart([1.0, -1.0], 0.5, 4.0, [[2.0, 0.5], [0.5, 1.0]]),
+            correlated,
+        )
     ],
-    pg.Particles: [
-        (bound(lambda: pg.Particles(dist.Normal(3.0, 2.0), 100), student), student),
+    pg.beliefs.Particles: [
+        (bound(lambda: pg.beliefs.Particles(dist.Normal(3.0, 2.0), 100), student), student),
     ],
-    pg.Langevin: [(bound(lambda: pg.Langevin(dist.Normal(3.0, 2.0), 50), normal), normal)],
-    pg.DirichletProcess: [
-        (bound(lambda: pg.DirichletProcess(dist.Poisson(4.0), 2.0, capacity=32), counted), counted)
+    pg.beliefs.Langevin: [
+        (bound(lambda: pg.beliefs.Langevin(dist.Normal(3.0, 2.0), 50), normal), normal)
     ],
-    pg.PosteriorMean: [
-        (pg.PosteriorMean(pg.Grid(POINTS, PRIOR)), exponential),
-        (pg.PosteriorMean(pg.Gamma(2.0, 0.5)), poisson),
-        (bound(lambda: pg.Grid(MANY), exponential, pg.PosteriorMean), exponential),  # by draws
+    pg.beliefs.DirichletProcess: [
+        (
+            bound(
+                lambda: pg.beliefs.DirichletProcess(dist.Poisson(4.0), 2.0, capacity=32), counted
+            ),
+            counted,
+        )
     ],
-    pg.Separate: [(pg.Separate(pg.Grid(POINTS, PRIOR), 2), pg.Items(normal))],
-    pg.Thompson: [
-        (pg.Thompson(pg.Grid(POINTS, PRIOR)), normal),
-        (pg.Thompson(pg.Normal(3.0, 2.0)), normal),
+    pg.beliefs.PosteriorMean: [
+        (pg.beliefs.PosteriorMean(pg.beliefs.Grid(POINTS, PRIOR)), exponential),
+        (pg.beliefs.PosteriorMean(pg.beliefs.Gamma(2.0, 0.5)), poisson),
+        (
+            bound(lambda: pg.beliefs.Grid(MANY), exponential, pg.beliefs.PosteriorMean),
+            exponential,
+        ),  # by draws
     ],
-    pg.FreeMaximumLikelihood: [
-        (pg.FreeMaximumLikelihood(belief), model)
+    pg.beliefs.Separate: [
+        (pg.beliefs.Separate(pg.beliefs.Grid(POINTS, PRIOR), 2), pg.Items(normal))
+    ],
+    pg.beliefs.Thompson: [
+        (pg.beliefs.Thompson(pg.beliefs.Grid(POINTS, PRIOR)), normal),
+        (pg.beliefs.Thompson(pg.beliefs.Normal(3.0, 2.0)), normal),
+    ],
+    pg.beliefs.FreeMaximumLikelihood: [
+        (pg.beliefs.FreeMaximumLikelihood(belief), model)
         for belief, model in (
-            (pg.Normal(0.0, 1.0), normal),
-            (pg.InverseGamma(3.0, 1.0), exponential),
-            (pg.Gamma(1.0, 1.0), poisson),
-            (pg.Beta(1.0, 1.0), bernoulli),
-            (pg.NormalInverseGamma(0.0, 1.0, 1.0, 1.0), mean_and_scale),
-            (pg.Normal(0.0, 1.0), noisier),
+            (pg.beliefs.Normal(0.0, 1.0), normal),
+            (pg.beliefs.InverseGamma(3.0, 1.0), exponential),
+            (pg.beliefs.Gamma(1.0, 1.0), poisson),
+            (pg.beliefs.Beta(1.0, 1.0), bernoulli),
+            (pg.beliefs.NormalInverseGamma(0.0, 1.0, 1.0, 1.0), mean_and_scale),
+            (pg.beliefs.Normal(0.0, 1.0), noisier),
         )
     ],
 }
 ALL = examples(
     "postgrad.beliefs",
-    pg.Belief,
+    pg.beliefs.Belief,
     {kind: [(kind, *pair) for pair in pairs] for kind, pairs in CASES.items()},
 )
 
@@ -245,12 +266,14 @@ def law(cases):
 @pytest.fixture
 def belief(request):
     made = request.param
-    return made if isinstance(made, pg.Belief) else made()
+    return made if isinstance(made, pg.beliefs.Belief) else made()
 
 
 LAW = law(ALL)
 # Those that draw random numbers obey these within the error of their draws; see their own tests.
-EXACT_LAW = law([case for case in ALL if not issubclass(case[0], pg.Particles | pg.Langevin)])
+EXACT_LAW = law(
+    [case for case in ALL if not issubclass(case[0], pg.beliefs.Particles | pg.beliefs.Langevin)]
+)
 
 
 def truth(belief):
@@ -380,7 +403,7 @@ def test_grid_is_bayes_rule_by_brute_force():
     for x, batch in data:
         for y in batch:
             weights = weights * stats.norm.pdf(y, theta + 0.5 * x, 2.0)
-    belief = pg.Grid(theta, PRIOR)
+    belief = pg.beliefs.Grid(theta, PRIOR)
     for x, batch in data:
         belief = belief.update(normal, jnp.asarray(x), jnp.asarray(batch))
     np.testing.assert_allclose(belief.probabilities, weights / weights.sum(), rtol=1e-12)
@@ -392,7 +415,7 @@ def test_grid_does_not_underflow_or_drift():
     """A million observations in 1,000 batches: as if in one."""
     data = np.random.default_rng(0).normal(5.0, 2.0, (1000, 1000))
     update = jax.jit(lambda belief, batch: belief.update(normal, jnp.zeros(()), batch))
-    belief = pg.Grid(jnp.linspace(4.98, 5.02, 9))
+    belief = pg.beliefs.Grid(jnp.linspace(4.98, 5.02, 9))
     for batch in data:
         belief = update(belief, batch)
     n, mean = data.size, data.mean()
@@ -411,7 +434,7 @@ def ranks(replications=200_000, batch=5):
     """
     points = jnp.linspace(-3.0, 3.0, 61)
     prior = jnp.exp(-0.5 * points**2)
-    grid = pg.Grid(points, prior)
+    grid = pg.beliefs.Grid(points, prior)
 
     def one(key):
         k1, k2, k3 = random.split(key, 3)
@@ -446,7 +469,7 @@ def test_calibration_notices_a_spread_two_per_cent_too_large(ranks):
 
 def test_grid_samples_have_its_probabilities():
     for n in (12, 300):  # both ways of cumulating
-        grid = pg.Grid(
+        grid = pg.beliefs.Grid(
             jnp.arange(float(n)), jnp.concatenate([jnp.zeros(3), jnp.arange(1.0, n - 2)])
         )
         draws = np.asarray(grid.sample(random.key(0), (200_000,))).astype(int)
@@ -458,16 +481,16 @@ def test_grid_samples_have_its_probabilities():
 def test_free_estimates_are_the_grid_estimates_in_the_limit():
     fine = jnp.linspace(0.2, 12.0, 100_001)
     for belief, model in (
-        (pg.Normal(0.0, 1.0), normal),
-        (pg.Normal(0.0, 1.0), noisier),
-        (pg.InverseGamma(3.0, 3.0), exponential),
-        (pg.Gamma(1.0, 1.0), poisson),
+        (pg.beliefs.Normal(0.0, 1.0), normal),
+        (pg.beliefs.Normal(0.0, 1.0), noisier),
+        (pg.beliefs.InverseGamma(3.0, 3.0), exponential),
+        (pg.beliefs.Gamma(1.0, 1.0), poisson),
     ):
-        free, grid = pg.FreeMaximumLikelihood(belief), pg.MaximumLikelihood(fine)
+        free, grid = pg.beliefs.FreeMaximumLikelihood(belief), pg.beliefs.MaximumLikelihood(fine)
         data = (
             batches(grid, model, size=20)
             if model is not poisson
-            else batches(pg.Grid(jnp.asarray([1.0, 4.0])), model, size=20)
+            else batches(pg.beliefs.Grid(jnp.asarray([1.0, 4.0])), model, size=20)
         )
         data = [(x, batch + 1.0) for x, batch in data]
         free, grid = learn(free, model, data), learn(grid, model, data)
@@ -479,7 +502,7 @@ def problem(model):
 
 
 def test_posterior_that_is_none_is_not_taken_for_one():
-    for belief in (pg.Grid(POINTS), pg.MaximumLikelihood(POINTS)):
+    for belief in (pg.beliefs.Grid(POINTS), pg.beliefs.MaximumLikelihood(POINTS)):
         lost = belief.update(uniform, jnp.asarray(0.0), jnp.asarray([99.0]))
         assert np.isnan(lost.sample(random.key(0), (3,))).all()
 
@@ -502,14 +525,14 @@ def test_posterior_that_is_none_is_not_taken_for_one():
 )
 def test_bad_grids_are_refused(points, prior):
     with pytest.raises(errors.PriorError):
-        pg.Grid(points, prior)
+        pg.beliefs.Grid(points, prior)
 
 
-NORMALS = pg.NormalInverseGamma(0.0, 1.0, 1.0, 1.0)
+NORMALS = pg.beliefs.NormalInverseGamma(0.0, 1.0, 1.0, 1.0)
 
 
 def test_free_mean_and_scale_are_those_of_the_sample():
     data = [(jnp.asarray(x), jnp.asarray(y)) for x, y in ((0.0, [1.0, 4.0]), (2.0, [5.0]))]
-    belief = learn(pg.FreeMaximumLikelihood(NORMALS), mean_and_scale, data)
+    belief = learn(pg.beliefs.FreeMaximumLikelihood(NORMALS), mean_and_scale, data)
     assert belief.theta["mean"] == pytest.approx(np.mean([1.0, 4.0, 3.0]))
     assert belief.theta["scale"] == pytest.approx(np.std([1.0, 4.0, 3.0]))

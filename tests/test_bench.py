@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import postgrad.bench
-from postgrad import cli, errors, plots, problems
-from postgrad.bench import Bench, bench, plan
-from postgrad.comparison import Comparison
-from postgrad.rivals import names
+import postgrad.research.bench
+from postgrad import cli, errors
+from postgrad.research import plots, problems
+from postgrad.research.bench import Bench, bench, plan
+from postgrad.research.comparison import Comparison
+from postgrad.research.rivals import names
 
 PROGRAM = Path(sys.executable).with_name("postgrad")
 
@@ -110,8 +111,8 @@ def fakes(monkeypatch):
         return instance
 
     makers = {name: (lambda end=end: end) for name, end in ENDS.items()}
-    monkeypatch.setattr(postgrad.bench, "testbed", lambda: makers)
-    monkeypatch.setattr(postgrad.bench, "compare", compare)
+    monkeypatch.setattr(postgrad.research.bench, "testbed", lambda: makers)
+    monkeypatch.setattr(postgrad.research.bench, "compare", compare)
     monkeypatch.setattr(plots, "save", save)
 
 

@@ -15,9 +15,9 @@ from scipy import integrate, special, stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.censored import Censored, log_tails
-from postgrad.density import log_density
-from postgrad.problems import sales
+from postgrad.distributions.censored import Censored, log_tails
+from postgrad.distributions.density import log_density
+from postgrad.research.problems import sales
 
 DOCS = Path(__file__).parents[1] / "docs" / "censoring.md"
 
@@ -230,14 +230,16 @@ def newsvendor(observation):
         cost=lambda x, xi: 2.0 * x - 3.0 * jnp.minimum(x, xi),
         model=lambda x, theta: dist.Normal(theta, 3.0),
         observation=observation,
-        feasible=pg.Box(1.0, 50.0),
+        feasible=pg.feasible.Box(1.0, 50.0),
     )
 
 
 def test_grid_with_some_sales_at_the_stock_is_bayes_rule():
     problem = newsvendor(lambda x, theta: Censored(dist.Normal(theta, 3.0), upper=x))
     theta = np.arange(5.0, 26.0)
-    agent = pg.Agent(problem, pg.Grid(theta), x=12.0, steps=pg.Harmonic(2.0, 5.0))
+    agent = pg.Agent(
+        problem, pg.beliefs.Grid(theta), x=12.0, steps=pg.step_sizes.Harmonic(2.0, 5.0)
+    )
     weights = np.ones(len(theta))
     for batch in ([np.inf, 9.5, np.inf], [11.0, 9.0, np.inf], 4 * [np.inf], [7.0, 8.0, np.inf]):
         x = float(agent.decision)
@@ -255,7 +257,7 @@ def test_grid_with_some_sales_at_the_stock_is_bayes_rule():
 def ranks(observation, replications=4000, batch=30, x=9.0):
     """Where the true theta lies in its posterior, at a stock that sells out on 95 % of days."""
     points = jnp.linspace(10.0, 25.0, 76)
-    grid = pg.Grid(points)
+    grid = pg.beliefs.Grid(points)
 
     def one(key):
         key_theta, key_y, key_u = random.split(key, 3)
@@ -277,9 +279,14 @@ def test_little_is_seen_but_nothing_is_distorted():
 
 
 def simulated(instance, runs, horizon):
-    algorithm = pg.BayesianSGD(instance.problem, steps=pg.Harmonic(10.0, 10.0))
+    algorithm = pg.BayesianSGD(instance.problem, steps=pg.step_sizes.Harmonic(10.0, 10.0))
     return pg.simulate(
-        algorithm, pg.Grid(instance.points), instance.x, instance.theta, runs=runs, horizon=horizon
+        algorithm,
+        pg.beliefs.Grid(instance.points),
+        instance.x,
+        instance.theta,
+        runs=runs,
+        horizon=horizon,
     )
 
 

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from postgrad.paper.claims import (
-    comparison,
-    convergence,
-)
-from postgrad.paper.claims.claim import Claim, Statement
-from postgrad.paper.claims.errors import EARLY, LATE, Paired, Summarised
-from postgrad.paper.claims.rules import Estimate, Verdict, Within, Zero, together
-from postgrad.paper.claims.trial import Meter
+from postgrad.research.paper.claims import comparison, convergence
+from postgrad.research.paper.claims.claim import Claim, Statement
+from postgrad.research.paper.claims.error_curves import EARLY, LATE, Paired, Summarised
+from postgrad.research.paper.claims.experiment import Meter
+from postgrad.research.paper.claims.verdicts import Estimate, Verdict, Within, Zero, together
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 SILENT = Meter(lambda label, done, total: None, 1)

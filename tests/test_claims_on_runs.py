@@ -16,20 +16,13 @@ from typer.testing import CliRunner
 import postgrad as pg
 from postgrad.cli import app
 from postgrad.errors import SettingError
-from postgrad.paper.claims import (
-    assess,
-    comparison,
-    dependent,
-    learning,
-    rates,
-    unbiased,
-)
-from postgrad.paper.claims.errors import LATE, Paired
-from postgrad.paper.claims.rules import Estimate
-from postgrad.paper.claims.trial import Meter
-from postgrad.paper.experiments import EXPERIMENTS
-from postgrad.problems import newsvendor as newsvendors
-from postgrad.problems import quadratic
+from postgrad.research.paper.claims import assess, comparison, dependent, learning, rates, unbiased
+from postgrad.research.paper.claims.error_curves import LATE, Paired
+from postgrad.research.paper.claims.experiment import Meter
+from postgrad.research.paper.claims.verdicts import Estimate
+from postgrad.research.paper.experiments import EXPERIMENTS
+from postgrad.research.problems import newsvendor as newsvendors
+from postgrad.research.problems import quadratic
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 SILENT = Meter(lambda label, done, total: None, 1)
@@ -127,7 +120,9 @@ def test_learning_claim_checks_the_balance(factor, spread, expected):
 def test_divergence_is_that_of_the_mixture():
     """d_t by Gauss-Hermite sums, against plain integration over y with the library's mixture."""
     world = quadratic.univariate_dependent()
-    belief = pg.Grid(world.points).update(world.problem.likelihood, 1.5, jnp.asarray([6.0, 9.0]))
+    belief = pg.beliefs.Grid(world.points).update(
+        world.problem.likelihood, 1.5, jnp.asarray([6.0, 9.0])
+    )
     algorithm = pg.BayesianSGD(world.problem, **pg.presets.paper())
     state = algorithm.init(belief, 1.5)
     y = jnp.linspace(-30.0, 40.0, 401)
@@ -142,11 +137,11 @@ def test_divergence_is_that_of_the_mixture():
 # Unbiasedness
 
 
-class Exaggerated(pg.Gradient):
+class Exaggerated(pg.gradients.Gradient):
     """Five per cent too long."""
 
     unbiased: ClassVar[bool] = False
-    inner: pg.Gradient
+    inner: pg.gradients.Gradient
 
     def surrogate(self, *arguments):
         value, cost = self.inner.surrogate(*arguments)
@@ -166,12 +161,17 @@ OTHER = (quadratic.univariate_dependent,)
 @pytest.mark.parametrize(
     ("gradient", "problems", "draws", "expected"),
     [
-        (pg.Pathwise(), ONE, 40_000, HOLDS),
-        (pg.Pathwise(), ONE, 400, OPEN),  # too few to see a bias
-        (Exaggerated(pg.Pathwise()), ONE, 40_000, FAILS),
-        (pg.Pathwise(), OTHER, 40_000, HOLDS),
-        (pg.Partial(), OTHER, 40_000, FAILS),
-        (pg.Partial(), (quadratic.multivariate_dependent,), 400, FAILS),  # has no noise at all
+        (pg.gradients.Pathwise(), ONE, 40_000, HOLDS),
+        (pg.gradients.Pathwise(), ONE, 400, OPEN),  # too few to see a bias
+        (Exaggerated(pg.gradients.Pathwise()), ONE, 40_000, FAILS),
+        (pg.gradients.Pathwise(), OTHER, 40_000, HOLDS),
+        (pg.gradients.Partial(), OTHER, 40_000, FAILS),
+        (
+            pg.gradients.Partial(),
+            (quadratic.multivariate_dependent,),
+            400,
+            FAILS,
+        ),  # has no noise at all
     ],
 )
 def test_planted_biases_are_caught(gradient, problems, draws, expected):
@@ -217,15 +217,18 @@ def test_mean_over_the_output_weighs_by_step_sizes():
 
 def test_mean_over_the_output_is_that_of_drawn_outputs():
     """E |grad H(z_T)|^2 given the run, against z_T as the algorithm draws it, run by run."""
-    world = quadratic.univariate_independent(pg.Reals())
-    belief, steps, T = pg.Grid(world.points), pg.InverseSqrt(0.4), 50
+    world = quadratic.univariate_independent(pg.feasible.Reals())
+    belief, steps, T = pg.beliefs.Grid(world.points), pg.step_sizes.InverseSqrt(0.4), 50
 
     def decisions(output):
-        options = pg.presets.paper(gradient=pg.Pathwise(), steps=steps, output=output)
+        options = pg.presets.paper(gradient=pg.gradients.Pathwise(), steps=steps, output=output)
         algorithm = pg.BayesianSGD(world.problem, **options)
         return pg.simulate(algorithm, belief, world.x, world.theta, runs=500, horizon=T).decisions
 
-    squares = [(2 * (decisions(output) - 2.75)) ** 2 for output in (pg.Last, pg.RandomIterate)]
+    squares = [
+        (2 * (decisions(output) - 2.75)) ** 2
+        for output in (pg.outputs.Last, pg.outputs.RandomIterate)
+    ]
     expected = rates.over_output(squares[0][:, :T], 0.4 / np.sqrt(np.arange(1, T + 1)))
     drawn = squares[1][:, T]
     gap = Estimate.mean(drawn - expected)

@@ -38,42 +38,42 @@ def learn(belief, model, data):
 
 LINE = [
     (
-        pg.Normal(3.0, 2.0),
+        pg.beliefs.Normal(3.0, 2.0),
         stats.norm(3.0, 2.0),
         lambda x, theta: dist.Normal((1.0 + x) * theta - x**2, 2.0 + x),
         2.0,
     ),
     (
-        pg.Normal(0.5, 0.7),
+        pg.beliefs.Normal(0.5, 0.7),
         stats.norm(0.5, 0.7),
         lambda x, theta: dist.LogNormal(theta + x, 0.5),
         0.9,
     ),
     (
-        pg.Gamma(2.0, 0.5),
+        pg.beliefs.Gamma(2.0, 0.5),
         stats.gamma(2.0, scale=2.0),
         lambda x, theta: dist.Poisson(theta * (1.0 + x)),
         3.0,
     ),
     (
-        pg.Gamma(2.0, 0.5),
+        pg.beliefs.Gamma(2.0, 0.5),
         stats.gamma(2.0, scale=2.0),
         lambda x, theta: dist.Gamma(2.0 + x, theta / (1.0 + x)),
         3.0,
     ),
     (
-        pg.InverseGamma(3.0, 8.0),
+        pg.beliefs.InverseGamma(3.0, 8.0),
         stats.invgamma(3.0, scale=8.0),
         lambda x, theta: dist.Exponential(1.0 / (theta * (1.0 + x))),
         4.0,
     ),
     (
-        pg.Beta(2.0, 3.0),
+        pg.beliefs.Beta(2.0, 3.0),
         stats.beta(2.0, 3.0),
         lambda x, theta: dist.NegativeBinomialProbs(2.5 + x, theta),
         0.4,
     ),
-    (pg.Beta(2.0, 3.0), stats.beta(2.0, 3.0), lambda x, theta: dist.Geometric(theta), 0.4),
+    (pg.beliefs.Beta(2.0, 3.0), stats.beta(2.0, 3.0), lambda x, theta: dist.Geometric(theta), 0.4),
 ]
 IDS = ["Normal", "LogNormal", "Poisson", "Gamma", "Exponential", "NegativeBinomial", "Geometric"]
 
@@ -98,7 +98,7 @@ def test_conjugate_is_a_fine_grid(belief, prior, model, theta, seed):
     lowest = mean - 12 * deviation if prior.support()[0] == -np.inf else 1e-9
     highest = min(mean + 25 * deviation, prior.support()[1] - 1e-9)
     points = jnp.linspace(lowest, highest, 20_001)
-    grid = learn(pg.Grid(points, np.exp(prior.logpdf(points))), model, data)
+    grid = learn(pg.beliefs.Grid(points, np.exp(prior.logpdf(points))), model, data)
     assert float(grid.probabilities @ points) == pytest.approx(mean, abs=1e-6 * deviation)
     second = grid.probabilities @ (points - mean) ** 2
     assert float(second) == pytest.approx(deviation**2, rel=1e-5)
@@ -112,17 +112,17 @@ def test_mean_and_scale_are_a_fine_grid():
     def model(x, theta):
         return dist.Normal((1.0 + x) * theta["mean"] + x**2, (2.0 + x) * theta["scale"])
 
-    belief = pg.NormalInverseGamma(1.0, 0.5, 3.0, 4.0)
+    belief = pg.beliefs.NormalInverseGamma(1.0, 0.5, 3.0, 4.0)
     data = draw(model, {"mean": 2.0, "scale": 1.3}, 0)
     exact = learn(belief, model, data)
     deviation = float(jnp.sqrt(exact.scale / (exact.shape - 1) / exact.count))
     means = np.linspace(exact.mean - 16 * deviation, exact.mean + 16 * deviation, 401)
     scales = np.linspace(0.15, 9.0, 801)
-    points = pg.product({"mean": means, "scale": scales})
+    points = pg.beliefs.product_grid({"mean": means, "scale": scales})
     # p(mu, sigma): the inverse gamma law of the variance, times 2 sigma
     prior = stats.norm(1.0, points["scale"] / np.sqrt(0.5)).pdf(points["mean"])
     prior = prior * stats.invgamma(3.0, scale=4.0).pdf(points["scale"] ** 2) * 2 * points["scale"]
-    grid = learn(pg.Grid(points, prior), model, data)
+    grid = learn(pg.beliefs.Grid(points, prior), model, data)
     assert float(grid.probabilities @ points["mean"]) == pytest.approx(
         float(exact.mean), abs=1e-5 * deviation
     )
@@ -141,8 +141,8 @@ def test_wishart_in_one_dimension_is_gamma():
     def one(x, theta):
         return dist.Normal(theta["mean"] + x, (1.0 + x) * theta["scale"])
 
-    wishart = pg.NormalInverseWishart([1.0], 0.5, 4.0, [[3.0]])
-    gamma = pg.NormalInverseGamma(1.0, 0.5, 2.0, 1.5)  # a = n / 2, b = Psi / 2
+    wishart = pg.beliefs.NormalInverseWishart([1.0], 0.5, 4.0, [[3.0]])
+    gamma = pg.beliefs.NormalInverseGamma(1.0, 0.5, 2.0, 1.5)  # a = n / 2, b = Psi / 2
     data = draw(one, {"mean": 2.0, "scale": 1.5}, 0)
     wishart = learn(wishart, many, [(x, batch[:, None]) for x, batch in data])
     gamma = learn(gamma, one, data)
@@ -163,7 +163,7 @@ def test_wishart_of_a_hundred_dimensions():
     def model(x, theta):
         return dist.MultivariateNormal(theta["mean"], theta["covariance"])
 
-    belief = pg.NormalInverseWishart(np.zeros(d), 1.0, d + 2.0, np.eye(d))
+    belief = pg.beliefs.NormalInverseWishart(np.zeros(d), 1.0, d + 2.0, np.eye(d))
     problem = pg.Problem(lambda x, xi: x * xi.sum(), model)
     belief = belief.bind(problem, jnp.zeros(()))
     learned = jax.jit(lambda b, y: b.update(model, jnp.zeros(()), y))(belief, data)
@@ -187,12 +187,12 @@ def test_a_million_batches_do_not_drift():
         return jax.jit(lambda b, y: jax.lax.scan(step, b, y)[0])(belief, jnp.asarray(data))
 
     mean = math.fsum(data) / n
-    normal = run(pg.Normal(0.0, 1e5), lambda x, theta: dist.Normal(theta, 1.0))
+    normal = run(pg.beliefs.Normal(0.0, 1e5), lambda x, theta: dist.Normal(theta, 1.0))
     exact = math.fsum(data) / (n + 1e-10)
     assert abs(float(normal.mean) - exact) < 1e-8 * float(normal.scale)
 
     both = run(
-        pg.NormalInverseGamma(9_990.0, 1.0, 1.0, 1.0),
+        pg.beliefs.NormalInverseGamma(9_990.0, 1.0, 1.0, 1.0),
         lambda x, theta: dist.Normal(theta["mean"], theta["scale"]),
     )
     deviation = 1e-3
@@ -202,7 +202,7 @@ def test_a_million_batches_do_not_drift():
     # The posterior's standard deviation of the variance is about sqrt(2 / n) of it.
     assert float(both.scale) == pytest.approx(1.0 + around / 2, rel=1e-8 * math.sqrt(2 / n))
 
-    rate = run(pg.Gamma(1.0, 1.0), lambda x, theta: dist.Exponential(theta))
+    rate = run(pg.beliefs.Gamma(1.0, 1.0), lambda x, theta: dist.Exponential(theta))
     assert float(rate.rate) == pytest.approx(1.0 + math.fsum(data), rel=1e-8 / math.sqrt(n))
     assert rate.shape == n + 1
     assert rate.effective_size == n
@@ -213,7 +213,7 @@ def cost(x, xi):  # one for all problems: agents with the same model then share 
 
 
 def problem(model, observation=None):
-    return pg.Problem(cost, model, pg.Box(0.1, 5.0), observation)
+    return pg.Problem(cost, model, pg.feasible.Box(0.1, 5.0), observation)
 
 
 X = jnp.asarray(1.5)
@@ -222,24 +222,44 @@ X = jnp.asarray(1.5)
 @pytest.mark.parametrize(
     ("belief", "model", "message"),
     [
-        (pg.Beta(1.0, 1.0), lambda x, t: dist.Poisson(t), "Beta .* but the model is Poisson"),
-        (pg.Gamma(1.0, 1.0), lambda x, t: dist.Normal(t, 1.0), "Gamma .* but the model is Normal"),
-        (pg.Normal(0.0, 1.0), lambda x, t: dist.StudentT(3.0, t, 1.0), "model is StudentT"),
-        (pg.Normal(0.0, 1.0), lambda x, t: dist.Normal(t**2, 1.0), "another function"),
-        (pg.Normal(0.0, 1.0), lambda x, t: dist.Normal(t, 0.5 + jnp.abs(t)), "another function"),
-        (pg.Normal([0.0, 1.0], 1.0), lambda x, t: dist.Normal(t.sum(), 1.0), "another|read"),
-        (pg.Gamma(1.0, 1.0), lambda x, t: dist.Exponential(1.0 / t), "another function"),
-        (pg.InverseGamma(1.0, 1.0), lambda x, t: dist.Exponential(t), "another function"),
-        (pg.InverseGamma(2.0, 1.0), lambda x, t: dist.Exponential(1 / (x + t)), "another function"),
-        (pg.Gamma(1.0, 1.0), lambda x, t: dist.Poisson(t + x), "another function"),
-        (pg.Beta(1.0, 1.0), lambda x, t: dist.Bernoulli(t**2), "another function"),
         (
-            pg.NormalInverseGamma(0.0, 1.0, 1.0, 1.0),
+            pg.beliefs.Beta(1.0, 1.0),
+            lambda x, t: dist.Poisson(t),
+            "Beta .* but the model is Poisson",
+        ),
+        (
+            pg.beliefs.Gamma(1.0, 1.0),
+            lambda x, t: dist.Normal(t, 1.0),
+            "Gamma .* but the model is Normal",
+        ),
+        (pg.beliefs.Normal(0.0, 1.0), lambda x, t: dist.StudentT(3.0, t, 1.0), "model is StudentT"),
+        (pg.beliefs.Normal(0.0, 1.0), lambda x, t: dist.Normal(t**2, 1.0), "another function"),
+        (
+            pg.beliefs.Normal(0.0, 1.0),
+            lambda x, t: dist.Normal(t, 0.5 + jnp.abs(t)),
+            "another function",
+        ),
+        (
+            pg.beliefs.Normal([0.0, 1.0], 1.0),
+            lambda x, t: dist.Normal(t.sum(), 1.0),
+            "another|read",
+        ),
+        (pg.beliefs.Gamma(1.0, 1.0), lambda x, t: dist.Exponential(1.0 / t), "another function"),
+        (pg.beliefs.InverseGamma(1.0, 1.0), lambda x, t: dist.Exponential(t), "another function"),
+        (
+            pg.beliefs.InverseGamma(2.0, 1.0),
+            lambda x, t: dist.Exponential(1 / (x + t)),
+            "another function",
+        ),
+        (pg.beliefs.Gamma(1.0, 1.0), lambda x, t: dist.Poisson(t + x), "another function"),
+        (pg.beliefs.Beta(1.0, 1.0), lambda x, t: dist.Bernoulli(t**2), "another function"),
+        (
+            pg.beliefs.NormalInverseGamma(0.0, 1.0, 1.0, 1.0),
             lambda x, t: dist.Normal(t["mean"], t["scale"] ** 2),
             "another function",
         ),
         (
-            pg.NormalInverseWishart([0.0, 0.0], 1.0, 3.0, np.eye(2)),
+            pg.beliefs.NormalInverseWishart([0.0, 0.0], 1.0, 3.0, np.eye(2)),
             lambda x, t: dist.MultivariateNormal(
                 t["mean"], t["covariance"] + x * jnp.diag(jnp.arange(2.0))
             ),
@@ -253,7 +273,7 @@ def test_a_wrong_pairing_names_both(belief, model, message):
 
 
 def test_a_model_right_at_one_decision_alone_is_refused():
-    belief = pg.Normal(1.0, 1.0)
+    belief = pg.beliefs.Normal(1.0, 1.0)
 
     def model(x, theta):
         return dist.Normal(theta ** jnp.where(x == 1.5, 1.0, 2.0), 1.0)
@@ -265,28 +285,28 @@ def test_a_model_right_at_one_decision_alone_is_refused():
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: pg.Normal(0.0, 0.0),
-        lambda: pg.Normal(0.0, -1.0),
-        lambda: pg.Normal(np.nan, 1.0),
-        lambda: pg.Normal([0.0, 1.0], [1.0, 2.0, 3.0]),
-        lambda: pg.Gamma(0.0, 1.0),
-        lambda: pg.Gamma(1.0, np.inf),
-        lambda: pg.Gamma("a", 1.0),
-        lambda: pg.InverseGamma(1.0, 0.0),
-        lambda: pg.Beta(-1.0, 1.0),
-        lambda: pg.Dirichlet([1.0, 0.0]),
-        lambda: pg.Dirichlet(1.0),
-        lambda: pg.Dirichlet([1.0]),
-        lambda: pg.NormalInverseGamma(0.0, 1.0, 0.0, 1.0),
-        lambda: pg.NormalInverseWishart([0.0, 0.0], 1.0, 3.0, [[1.0, 2.0], [2.0, 1.0]]),
-        lambda: pg.NormalInverseWishart([0.0, 0.0], 1.0, 3.0, [[1.0, 2.0], [0.0, 1.0]]),
-        lambda: pg.NormalInverseWishart([0.0, 0.0], 1.0, 1.0, np.eye(2)),
-        lambda: pg.NormalInverseWishart([0.0, 0.0], 0.0, 3.0, np.eye(2)),
-        lambda: pg.NormalInverseWishart([0.0, 0.0], 1.0, 3.0, np.eye(3)),
-        lambda: pg.Normal(0.0, 1.0, forget=0.0),
-        lambda: pg.Normal(0.0, 1.0, forget=1.1),
-        lambda: pg.Normal(0.0, 1.0, forget=[0.9, 0.9]),
-        lambda: pg.FreeMaximumLikelihood(pg.Grid([1.0, 2.0])),
+        lambda: pg.beliefs.Normal(0.0, 0.0),
+        lambda: pg.beliefs.Normal(0.0, -1.0),
+        lambda: pg.beliefs.Normal(np.nan, 1.0),
+        lambda: pg.beliefs.Normal([0.0, 1.0], [1.0, 2.0, 3.0]),
+        lambda: pg.beliefs.Gamma(0.0, 1.0),
+        lambda: pg.beliefs.Gamma(1.0, np.inf),
+        lambda: pg.beliefs.Gamma("a", 1.0),
+        lambda: pg.beliefs.InverseGamma(1.0, 0.0),
+        lambda: pg.beliefs.Beta(-1.0, 1.0),
+        lambda: pg.beliefs.Dirichlet([1.0, 0.0]),
+        lambda: pg.beliefs.Dirichlet(1.0),
+        lambda: pg.beliefs.Dirichlet([1.0]),
+        lambda: pg.beliefs.NormalInverseGamma(0.0, 1.0, 0.0, 1.0),
+        lambda: pg.beliefs.NormalInverseWishart([0.0, 0.0], 1.0, 3.0, [[1.0, 2.0], [2.0, 1.0]]),
+        lambda: pg.beliefs.NormalInverseWishart([0.0, 0.0], 1.0, 3.0, [[1.0, 2.0], [0.0, 1.0]]),
+        lambda: pg.beliefs.NormalInverseWishart([0.0, 0.0], 1.0, 1.0, np.eye(2)),
+        lambda: pg.beliefs.NormalInverseWishart([0.0, 0.0], 0.0, 3.0, np.eye(2)),
+        lambda: pg.beliefs.NormalInverseWishart([0.0, 0.0], 1.0, 3.0, np.eye(3)),
+        lambda: pg.beliefs.Normal(0.0, 1.0, forget=0.0),
+        lambda: pg.beliefs.Normal(0.0, 1.0, forget=1.1),
+        lambda: pg.beliefs.Normal(0.0, 1.0, forget=[0.9, 0.9]),
+        lambda: pg.beliefs.FreeMaximumLikelihood(pg.beliefs.Grid([1.0, 2.0])),
     ],
 )
 def test_bad_priors_are_refused(build):
@@ -301,15 +321,15 @@ def poisson(x, theta):
 @pytest.mark.parametrize(
     ("belief", "model", "bad", "row"),
     [
-        (pg.Gamma(2.0, 1.0), poisson, [1.0, -1.0], 1),
-        (pg.Gamma(2.0, 1.0), poisson, [2.5, 2.0], 0),
-        (pg.Beta(2.0, 1.0), lambda x, t: dist.Bernoulli(t), [0.0, 1.0, 2.0], 2),
-        (pg.Dirichlet([1.0, 1.0, 1.0]), lambda x, t: dist.Categorical(t), [0.0, 3.0], 1),
-        (pg.Normal(0.0, 1.0), lambda x, t: dist.LogNormal(t, 1.0), [0.5, 0.0], 1),
+        (pg.beliefs.Gamma(2.0, 1.0), poisson, [1.0, -1.0], 1),
+        (pg.beliefs.Gamma(2.0, 1.0), poisson, [2.5, 2.0], 0),
+        (pg.beliefs.Beta(2.0, 1.0), lambda x, t: dist.Bernoulli(t), [0.0, 1.0, 2.0], 2),
+        (pg.beliefs.Dirichlet([1.0, 1.0, 1.0]), lambda x, t: dist.Categorical(t), [0.0, 3.0], 1),
+        (pg.beliefs.Normal(0.0, 1.0), lambda x, t: dist.LogNormal(t, 1.0), [0.5, 0.0], 1),
     ],
 )
 def test_data_outside_the_support_are_refused_and_nothing_changes(belief, model, bad, row):
-    agent = pg.Agent(problem(model), belief, 1.5, steps=pg.Harmonic(2.0, 5.0))
+    agent = pg.Agent(problem(model), belief, 1.5, steps=pg.step_sizes.Harmonic(2.0, 5.0))
     before = agent.state
     with pytest.raises(errors.SupportError, match=f"row {row}"):
         agent.observe(bad)
@@ -320,9 +340,9 @@ def test_data_outside_the_support_are_refused_and_nothing_changes(belief, model,
 @pytest.mark.parametrize(
     ("belief", "model", "theta"),
     [
-        (pg.Normal(3.0, 2.0, forget=0.9), lambda x, t: dist.Normal(t + x, 2.0), 4.0),
-        (pg.Gamma(2.0, 0.5, forget=0.9), lambda x, t: dist.Poisson(t * x), 3.0),
-        (pg.Beta(2.0, 3.0, forget=0.9), lambda x, t: dist.Bernoulli(t), 0.3),
+        (pg.beliefs.Normal(3.0, 2.0, forget=0.9), lambda x, t: dist.Normal(t + x, 2.0), 4.0),
+        (pg.beliefs.Gamma(2.0, 0.5, forget=0.9), lambda x, t: dist.Poisson(t * x), 3.0),
+        (pg.beliefs.Beta(2.0, 3.0, forget=0.9), lambda x, t: dist.Bernoulli(t), 0.3),
     ],
 )
 def test_forgetting_is_a_power_prior(belief, model, theta):
@@ -338,7 +358,7 @@ def test_forgetting_is_a_power_prior(belief, model, theta):
         log_f = jax.vmap(lambda t, x=x, batch=batch: model(x, t).log_prob(batch).sum())(points)
         log_weights = log_weights + 0.9 ** (count - 1 - s) * np.asarray(log_f)
     weights = np.exp(log_weights - log_weights.max())
-    grid = learn(pg.Grid(points, np.exp(prior.logpdf(points)), forget=0.9), model, data)
+    grid = learn(pg.beliefs.Grid(points, np.exp(prior.logpdf(points)), forget=0.9), model, data)
     np.testing.assert_allclose(grid.probabilities, weights / weights.sum(), atol=1e-12)
     mean, deviation = moments(learned)
     assert np.average(points, weights=weights) == pytest.approx(mean, abs=2e-2 * deviation)
@@ -351,7 +371,7 @@ def unit(x, theta):
 
 
 def test_effective_size_settles():
-    belief = pg.Normal(0.0, 1.0, forget=0.95)
+    belief = pg.beliefs.Normal(0.0, 1.0, forget=0.95)
     for _ in range(400):
         belief = update(belief, unit, X, jnp.zeros(2))
     assert belief.effective_size == pytest.approx(2 / 0.05, rel=1e-6)
@@ -368,8 +388,10 @@ def test_agents_follow_a_drifting_world_if_they_forget():
     model = problem(lambda x, t: dist.Normal(t, 1.0))
     means = {}
     for forget in (None, 0.9):
-        agent = pg.Agent(model, pg.Normal(0.0, 5.0, forget=forget), 1.0, **pg.presets.paper())
-        with pytest.warns(pg.MisspecificationWarning):
+        agent = pg.Agent(
+            model, pg.beliefs.Normal(0.0, 5.0, forget=forget), 1.0, **pg.presets.paper()
+        )
+        with pytest.warns(pg.monitoring.MisspecificationWarning):
             drift(agent, rng)
         means[forget] = float(agent.belief.mean)
     assert means[None] < 3.0
@@ -378,13 +400,13 @@ def test_agents_follow_a_drifting_world_if_they_forget():
 
 def test_conjugates_run_in_simulations():
     """The 1-D quadratic under a continuous prior: errors fall, the posterior finds theta."""
-    from postgrad.problems import quadratic
+    from postgrad.research.problems import quadratic
 
     world = quadratic.univariate_dependent()
-    for gradient in (pg.Pathwise(), pg.MixtureScore()):
+    for gradient in (pg.gradients.Pathwise(), pg.gradients.MixtureScore()):
         result = pg.simulate(
             pg.BayesianSGD(world.problem, **pg.presets.paper(gradient=gradient)),
-            pg.Normal(10.0, 6.0),
+            pg.beliefs.Normal(10.0, 6.0),
             world.x,
             world.theta,
             runs=50,

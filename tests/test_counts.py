@@ -9,8 +9,8 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.counts import Poisson, log_normal, poisson_quantile
-from postgrad.quasi import lattice_keys
+from postgrad.distributions.counts import Poisson, log_normal, poisson_quantile
+from postgrad.numerics.lattice_keys import lattice_keys
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.5, 3.0, 9.9, 10.1, 30.0, 1e3, 1e5])
@@ -28,9 +28,12 @@ def test_a_rate_that_is_no_number_does_not_wait_for_ever():
 
 
 LAWS = {
-    "negative binomial": (pg.NegativeBinomial(7.0, 2.5), stats.nbinom(2.5, 2.5 / 9.5)),
-    "tiny": (pg.NegativeBinomial(0.2, 0.3), stats.nbinom(0.3, 0.3 / 0.5)),
-    "large": (pg.NegativeBinomial(300.0, 40.0), stats.nbinom(40.0, 40.0 / 340.0)),
+    "negative binomial": (
+        pg.distributions.NegativeBinomial(7.0, 2.5),
+        stats.nbinom(2.5, 2.5 / 9.5),
+    ),
+    "tiny": (pg.distributions.NegativeBinomial(0.2, 0.3), stats.nbinom(0.3, 0.3 / 0.5)),
+    "large": (pg.distributions.NegativeBinomial(300.0, 40.0), stats.nbinom(40.0, 40.0 / 340.0)),
     "poisson": (Poisson(4.0), stats.poisson(4.0)),
 }
 
@@ -50,7 +53,7 @@ def test_draws_follow_the_law(name):
 
 def test_draws_can_be_spread_evenly():
     """The mean of 4,096 draws on a lattice is far better than that of independent ones."""
-    law = pg.NegativeBinomial(40.0, 5.0)
+    law = pg.distributions.NegativeBinomial(40.0, 5.0)
     keys = [lattice_keys(random.key(i), (4096,)) for i in range(20)]
     draw = jax.jit(lambda keys: jnp.mean(jax.vmap(lambda key: law.sample(key))(keys)))
     errors = [float(draw(key)) - 40.0 for key in keys]

@@ -7,7 +7,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 
-from postgrad.density import log_density
+from postgrad.distributions.density import log_density
 
 
 @pytest.mark.parametrize("validate", [True, False])

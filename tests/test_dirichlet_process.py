@@ -13,8 +13,8 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.atoms import Atoms
-from postgrad.beliefs.dirichlet_process import DirichletProcess
+from postgrad.beliefs.sampled.dirichlet_process import DirichletProcess
+from postgrad.distributions.atoms import Atoms
 
 X = jnp.asarray(1.7)
 BASE = dist.Normal(1.0, 2.0)
@@ -103,15 +103,23 @@ def tilted(x, theta):
 @pytest.mark.parametrize(
     ("model", "right", "refused"),
     [
-        (moved, [pg.Pathwise(), pg.Automatic()], [pg.Score(), pg.MixtureScore()]),
-        (tilted, [pg.Score(), pg.MixtureScore()], [pg.Pathwise(), pg.Automatic()]),
-        (plain, [pg.Pathwise(), pg.Score(), pg.Automatic()], []),
+        (
+            moved,
+            [pg.gradients.Pathwise(), pg.gradients.Automatic()],
+            [pg.gradients.Score(), pg.gradients.MixtureScore()],
+        ),
+        (
+            tilted,
+            [pg.gradients.Score(), pg.gradients.MixtureScore()],
+            [pg.gradients.Pathwise(), pg.gradients.Automatic()],
+        ),
+        (plain, [pg.gradients.Pathwise(), pg.gradients.Score(), pg.gradients.Automatic()], []),
     ],
     ids=["moved", "tilted", "plain"],
 )
 def test_gradients_through_atoms_are_right_or_refused(model, right, refused):
-    problem = pg.Problem(lambda x, xi: (x - xi) ** 2, model, pg.Box(0.1, 9.0))
-    known = pg.Known(THETA)
+    problem = pg.Problem(lambda x, xi: (x - xi) ** 2, model, pg.feasible.Box(0.1, 9.0))
+    known = pg.beliefs.Known(THETA)
 
     def exact(x):
         atoms = model(x, THETA)
@@ -131,7 +139,7 @@ def test_gradients_through_atoms_are_right_or_refused(model, right, refused):
             estimates(gradient)
     if model is moved:  # at the door already
         with pytest.raises(errors.GradientError, match="support that does not depend on x"):
-            pg.MixtureScore().check(problem, X, THETA)
+            pg.gradients.MixtureScore().check(problem, X, THETA)
 
 
 # --- The posterior ---
@@ -359,7 +367,7 @@ def cost(x, xi):  # one for all problems: programs are then shared
 
 
 def problem(model):
-    return pg.Problem(cost, model, pg.Box(0.1, 9.0))
+    return pg.Problem(cost, model, pg.feasible.Box(0.1, 9.0))
 
 
 @pytest.mark.parametrize(
@@ -440,11 +448,11 @@ def test_newsvendor_of_two_kinds_of_days_finds_the_quantile():
     shop = pg.Problem(
         cost=lambda x, xi: 2.8 * x - 4.0 * jnp.minimum(x, xi),
         model=plain,
-        feasible=pg.Box(0.0, 50.0),
+        feasible=pg.feasible.Box(0.0, 50.0),
     )
     x_star = np.quantile(demand, 0.3)
     belief = process(1.0, dist.Normal(15.0, 10.0), capacity=64)
-    algorithm = pg.BayesianSGD(shop, steps=pg.Harmonic(20.0, 10.0))
+    algorithm = pg.BayesianSGD(shop, steps=pg.step_sizes.Harmonic(20.0, 10.0))
     orders = pg.simulate(algorithm, belief, 15.0, truth, runs=50, horizon=300).decisions
     assert orders[:, -1].mean() == pytest.approx(x_star, abs=0.2)
     of_normal_law = stats.norm(demand.mean(), demand.std()).ppf(0.3)

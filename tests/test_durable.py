@@ -25,13 +25,13 @@ def model(x, theta):
     return dist.Normal(x + theta, 4.0, validate_args=False)
 
 
-PROBLEM = pg.Problem(cost, model, pg.Box(-20.0, 20.0))
+PROBLEM = pg.Problem(cost, model, pg.feasible.Box(-20.0, 20.0))
 POINTS = np.arange(1.0, 9.0)
 
 
 def make(path=None, **options):
     options = {"alpha": 1e-30, **pg.presets.paper(**options)}
-    return pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=path, **options)
+    return pg.Agent(PROBLEM, pg.beliefs.Grid(POINTS), 0.0, path=path, **options)
 
 
 def batch(number):
@@ -65,19 +65,27 @@ def test_an_agent_goes_on_where_it_was(tmp_path):
 
 
 STUDENT = pg.Problem(
-    lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.StudentT(5.0, theta, 1.0), pg.Box(-9, 9)
+    lambda x, xi: (x - xi) ** 2,
+    lambda x, theta: dist.StudentT(5.0, theta, 1.0),
+    pg.feasible.Box(-9, 9),
 )
 
 
 KINDS = {
-    "newton": (PROBLEM, lambda: pg.Grid(POINTS), {"samples": 16, "iterations": 1}, (6, 2)),
+    "newton": (PROBLEM, lambda: pg.beliefs.Grid(POINTS), {"samples": 16, "iterations": 1}, (6, 2)),
     "history that grows": (
-        STUDENT, lambda: pg.Particles(dist.Normal(0.0, 3.0), 16), pg.presets.paper(), (2, 40),
+        STUDENT,
+        lambda: pg.beliefs.Particles(dist.Normal(0.0, 3.0), 16),
+        pg.presets.paper(),
+        (2, 40),
     ),
     "focus": (
-        PROBLEM, lambda: pg.Grid(np.linspace(0.0, 9.0, 20_000)), pg.presets.paper(), (6, 2),
+        PROBLEM,
+        lambda: pg.beliefs.Grid(np.linspace(0.0, 9.0, 20_000)),
+        pg.presets.paper(),
+        (6, 2),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -168,7 +176,11 @@ def test_names_that_cannot_be_kept_are_refused(tmp_path, name):
 
 def settings(problem=PROBLEM, points=POINTS, x=0.0, **options):
     return lambda path: pg.Agent(
-        problem, pg.Grid(points), x, path=path, **{"alpha": 1e-30, **pg.presets.paper(), **options}
+        problem,
+        pg.beliefs.Grid(points),
+        x,
+        path=path,
+        **{"alpha": 1e-30, **pg.presets.paper(), **options},
     )
 
 
@@ -185,10 +197,13 @@ OTHERS = {
     "prior": (settings(points=POINTS + 1.0), "belief.points"),
     "one point more": (settings(points=np.append(POINTS, 9.0)), r"belief.points was float64\[8\]"),
     "structure": (settings(steps=None, gradient=None), "algorithm.descent was SGD and is Newton"),
-    "bounds": (settings(pg.Problem(cost, model, pg.Box(-20.0, 19.0))), "feasible.*: 20, now 19"),
-    "cost": (settings(pg.Problem(dearer, model, pg.Box(-20.0, 20.0))), "the cost gives"),
+    "bounds": (
+        settings(pg.Problem(cost, model, pg.feasible.Box(-20.0, 19.0))),
+        "feasible.*: 20, now 19",
+    ),
+    "cost": (settings(pg.Problem(dearer, model, pg.feasible.Box(-20.0, 20.0))), "the cost gives"),
     "K": (settings(iterations=2), "iterations differ: 1, now 2"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -205,7 +220,7 @@ def test_functions_made_anew_are_the_same(tmp_path):
     """Addresses do not matter, numbers that a function closes over do."""
 
     def priced(price):
-        return pg.Problem(lambda x, xi: (x - price) ** 2 + xi, model, pg.Box(-20.0, 20.0))
+        return pg.Problem(lambda x, xi: (x - price) ** 2 + xi, model, pg.feasible.Box(-20.0, 20.0))
 
     path = tmp_path / "a.db"
     settings(priced(5.0))(path)
@@ -216,13 +231,13 @@ def test_functions_made_anew_are_the_same(tmp_path):
 
 def test_budget_is_found_once(tmp_path, monkeypatch):
     path = tmp_path / "a.db"
-    monkeypatch.setattr("postgrad.agent.affordable", lambda *_: 3)
+    monkeypatch.setattr("postgrad.agent.agent.affordable", lambda *_: 3)
     options = {**pg.presets.paper(), "budget_ms": 5.0}
     del options["iterations"]
-    assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=path, **options).iterations == 3
-    monkeypatch.setattr("postgrad.agent.affordable", lambda *_: 7)
-    assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=path, **options).iterations == 3
-    assert pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, **options).iterations == 7
+    assert pg.Agent(PROBLEM, pg.beliefs.Grid(POINTS), 0.0, path=path, **options).iterations == 3
+    monkeypatch.setattr("postgrad.agent.agent.affordable", lambda *_: 7)
+    assert pg.Agent(PROBLEM, pg.beliefs.Grid(POINTS), 0.0, path=path, **options).iterations == 3
+    assert pg.Agent(PROBLEM, pg.beliefs.Grid(POINTS), 0.0, **options).iterations == 7
 
 
 def test_history_tells_what_happened(tmp_path):
@@ -252,7 +267,7 @@ def test_history_of_vectors():
         lambda x, xi: jnp.sum((x - xi) ** 2),
         lambda x, theta: dist.Normal(theta * jnp.ones(3), 1.0).to_event(1),
     )
-    agent = pg.Agent(problem, pg.Grid([0.0, 1.0]), np.zeros(3), samples=16, iterations=1)
+    agent = pg.Agent(problem, pg.beliefs.Grid([0.0, 1.0]), np.zeros(3), samples=16, iterations=1)
     agent.observe([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]])
     (record,) = agent.history()
     assert record.rows.shape == (2, 3)

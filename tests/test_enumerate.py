@@ -9,7 +9,7 @@ from jax import random
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.landscape import Landscape
+from postgrad.algorithm.sampled_objective import Landscape
 
 TRIALS = 6  # (model, its probabilities in plain NumPy); the decision moves them all
 
@@ -59,8 +59,8 @@ def test_gradient_is_exact(name):
 
     @jax.jit
     def look(x, theta, seed):
-        gradients = (pg.Enumerate(), pg.Automatic())
-        arguments = (problem, pg.Known(0.3), x, theta, random.key(seed))
+        gradients = (pg.gradients.Enumerate(), pg.gradients.Automatic())
+        arguments = (problem, pg.beliefs.Known(0.3), x, theta, random.key(seed))
         surrogates = [gradient.surrogate(*arguments) for gradient in gradients]
         return [gradient.estimate(*arguments) for gradient in gradients], surrogates
 
@@ -83,28 +83,30 @@ def test_gradient_is_exact(name):
 def test_endless_values_are_refused(model):
     problem = pg.Problem(lambda x, xi: jnp.sum(x * xi), model)
     with pytest.raises(errors.GradientError, match="finitely many values"):
-        pg.Enumerate().check(problem, jnp.asarray(1.0), jnp.asarray(2.0))
+        pg.gradients.Enumerate().check(problem, jnp.asarray(1.0), jnp.asarray(2.0))
 
 
 def test_an_algorithm_asks_before_it_starts():
     problem = pg.Problem(lambda x, xi: x * xi, lambda x, theta: dist.Normal(theta + x, 1.0))
     with pytest.raises(errors.GradientError, match="finitely many values"):
-        pg.BayesianSGD(problem, pg.Enumerate()).init(pg.Known(2.0), 1.0)
+        pg.BayesianSGD(problem, pg.gradients.Enumerate()).init(pg.beliefs.Known(2.0), 1.0)
 
 
 def test_automatic_sums_over_few_values_only():
     x, theta = jnp.asarray(1.0), jnp.asarray(0.5)
-    for trials, chosen in ((255, pg.Enumerate), (256, pg.Score)):
+    for trials, chosen in ((255, pg.gradients.Enumerate), (256, pg.gradients.Score)):
         problem = pg.Problem(
             lambda x, xi: x * xi, lambda x, theta, n=trials: dist.Binomial(n, logits=theta - x)
         )
-        assert type(pg.Automatic().choice(problem, x, theta)) is chosen
+        assert type(pg.gradients.Automatic().choice(problem, x, theta)) is chosen
 
 
 def test_a_stage_with_a_sum_has_no_noise_of_xi():
     """All that differs between draws of theta is theta: one of them, and the slope is exact."""
     problem = pg.Problem(cost, MODELS["Binomial"][0])
-    land = Landscape(problem, pg.Automatic(), pg.Mean(), pg.Known(0.3), False)
+    land = Landscape(
+        problem, pg.gradients.Automatic(), pg.risks.Mean(), pg.beliefs.Known(0.3), False
+    )
     x, step = jnp.asarray(0.8), 1e-5
 
     @jax.jit

@@ -9,10 +9,15 @@ from jax import random
 
 import postgrad as pg
 from postgrad.errors import GradientError
-from postgrad.problems import testbed as problems
+from postgrad.research.problems import testbed as problems
 
 DRAWS = 4096
-ESTIMATORS = (pg.Pathwise(), pg.Score(), pg.MixtureScore(), pg.Enumerate())
+ESTIMATORS = (
+    pg.gradients.Pathwise(),
+    pg.gradients.Score(),
+    pg.gradients.MixtureScore(),
+    pg.gradients.Enumerate(),
+)
 
 
 @eqx.filter_jit
@@ -33,7 +38,7 @@ def estimates(estimator, problem, belief, x, level):
 def test_estimators_agree(name):
     instance = problems()[name]()
     large = jax.tree.leaves(instance.points)[0].shape[0] > 4096
-    belief = pg.Known(instance.theta) if large else instance.belief
+    belief = pg.beliefs.Known(instance.theta) if large else instance.belief
     # Between the first decision and the best one: inside the feasible set, and no minimum.
     x = 0.5 * (instance.x + instance.x_star)
     theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())

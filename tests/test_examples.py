@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from postgrad import feasible, rules
+from postgrad.problem import feasible
+from postgrad.spec import rules_of_thumb as rules
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data"

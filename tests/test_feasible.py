@@ -14,9 +14,18 @@ from hypothesis import strategies as st
 from nearest import box_rows, budget, distance_bound, linear, round_ball, simplex, size
 from rooms import members
 
-import postgrad.feasible
+import postgrad.problem.feasible
 from postgrad.errors import DecisionError, FeasibleSetError
-from postgrad.feasible import Ball, Box, Budget, FeasibleSet, Polyhedron, Product, Reals, Simplex
+from postgrad.problem.feasible import (
+    Ball,
+    Box,
+    Budget,
+    FeasibleSet,
+    Polyhedron,
+    Product,
+    Reals,
+    Simplex,
+)
 
 LAW = settings(deadline=None, derandomize=True, max_examples=20, database=None)
 
@@ -131,7 +140,7 @@ def examples(kind: type[FeasibleSet]) -> list[Example]:
     ]
 
 
-FINAL = members("postgrad.feasible", FeasibleSet)
+FINAL = members("postgrad.problem.feasible", FeasibleSet)
 EXAMPLES = [example for kind in FINAL for example in examples(kind)]
 law = pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
 

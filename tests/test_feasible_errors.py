@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from postgrad.errors import DecisionError, FeasibleSetError
-from postgrad.feasible import Ball, Box, Budget, Polyhedron, Simplex
+from postgrad.problem.feasible import Ball, Box, Budget, Polyhedron, Simplex
 
 INF = np.inf
 NAN = np.nan

@@ -13,7 +13,7 @@ from scipy import integrate, special, stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.gaussian import Gaussian
+from postgrad.beliefs.gaussian.gaussian import Gaussian
 
 
 def linear(price, theta):
@@ -178,7 +178,7 @@ def test_exact_equals_a_fine_grid():
     belief = learn(bound(Gaussian(0.5, 1.5), model), model, data)
     m, s = float(belief.mean), float(spread(belief)[0])
     points = np.linspace(m - 9 * s, m + 9 * s, 4001)
-    grid = learn(pg.Grid(points, stats.norm.pdf(points, 0.5, 1.5)), model, data)
+    grid = learn(pg.beliefs.Grid(points, stats.norm.pdf(points, 0.5, 1.5)), model, data)
     p = np.asarray(grid.probabilities)
     centre = p @ points
     assert abs(centre - m) < 1e-6 * s
@@ -576,7 +576,7 @@ TRUTH = {"base": 10.0, "slope": 2.0}  # the best price is 2.5
 
 
 def test_agent_learns_a_price():
-    problem = pg.Problem(revenue, linear, pg.Box(0.5, 5.0))
+    problem = pg.Problem(revenue, linear, pg.feasible.Box(0.5, 5.0))
     prior = Gaussian({"base": 8.0, "slope": 1.0}, {"base": 4.0, "slope": 2.0})
     agent = pg.Agent(problem, prior, 1.0, steps=0.02, samples=4)
     assert agent.belief.exact
@@ -589,7 +589,7 @@ def test_agent_learns_a_price():
 
 
 def test_agent_refuses_what_no_theta_explains():
-    problem = pg.Problem(revenue, bernoulli, pg.Box(0.5, 5.0))
+    problem = pg.Problem(revenue, bernoulli, pg.feasible.Box(0.5, 5.0))
     agent = pg.Agent(problem, Gaussian({"base": 2.0, "slope": 1.0}, 0.5), 1.0, steps=0.01)
     assert not agent.belief.exact
     agent.observe([0.0, 1.0])
@@ -602,13 +602,16 @@ def test_agent_refuses_what_no_theta_explains():
 
 
 @pytest.mark.parametrize(
-    ("model", "gradient"), [(linear, pg.MixtureScore()), (bernoulli, pg.Score())]
+    ("model", "gradient"),
+    [(linear, pg.gradients.MixtureScore()), (bernoulli, pg.gradients.Score())],
 )
 def test_simulations_run(model, gradient):
     """A price that moves the demand, learned in closed loops."""
     truth = TRUTH if model is linear else {"base": 2.0, "slope": 1.0}
     prior = Gaussian({k: v + 0.5 for k, v in truth.items()}, 1.0)
-    algorithm = pg.BayesianSGD(pg.Problem(revenue, model, pg.Box(0.5, 5.0)), gradient, steps=0.01)
+    algorithm = pg.BayesianSGD(
+        pg.Problem(revenue, model, pg.feasible.Box(0.5, 5.0)), gradient, steps=0.01
+    )
     result = pg.simulate(
         algorithm,
         prior,

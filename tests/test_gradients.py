@@ -14,7 +14,7 @@ from rooms import members
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.problems import quadratic
+from postgrad.research.problems import quadratic
 
 DRAWS = 200_000
 
@@ -65,7 +65,7 @@ PROBLEMS = {
         jnp.asarray(1.7),
     ),
 }
-GRADIENTS = members("postgrad.gradients", pg.Gradient)
+GRADIENTS = members("postgrad.algorithm.gradients", pg.gradients.Gradient)
 
 
 def fits(member, name):
@@ -84,8 +84,8 @@ def test_every_member_is_tried_where_decisions_matter():
     assert {member for member, name in PAIRS if name.endswith("-dependent")} == set(GRADIENTS)
     # and these are all that do not fit
     rest = {(m, name) for m in GRADIENTS for name in PROBLEMS} - set(PAIRS)
-    assert rest == {(pg.Pathwise, "count-dependent")} | {
-        (pg.Enumerate, name) for name in PROBLEMS if not name.startswith("count")
+    assert rest == {(pg.gradients.Pathwise, "count-dependent")} | {
+        (pg.gradients.Enumerate, name) for name in PROBLEMS if not name.startswith("count")
     }
 
 
@@ -100,7 +100,7 @@ def finite_difference(average, x, step=1e-4):
 def posterior(instance):
     """A belief with several live points: a prior that is not flat, and one batch."""
     n = instance.points.shape[0]
-    prior = pg.Grid(instance.points, jnp.linspace(2.0, 1.0, n))
+    prior = pg.beliefs.Grid(instance.points, jnp.linspace(2.0, 1.0, n))
     return prior.update(instance.problem.likelihood, instance.x, jnp.asarray([6.0, 3.0]))
 
 
@@ -165,7 +165,7 @@ LEVELLED = [pair for pair in PAIRS if uses_level(*pair)]
 def test_scores_alone_use_a_level_and_only_where_decisions_matter():
     assert set(LEVELLED) == {
         (member, name)
-        for member in (pg.Score, pg.MixtureScore)
+        for member in (pg.gradients.Score, pg.gradients.MixtureScore)
         for name in PROBLEMS
         if name.endswith("-dependent")
     }
@@ -181,23 +181,28 @@ def test_level_takes_noise_away_and_nothing_else(member, name):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_mixture_score_has_less_noise_than_the_score(name):
-    errors_of = {member: mean_and_error(member, name)[1] for member in (pg.MixtureScore, pg.Score)}
-    assert np.all(errors_of[pg.MixtureScore] <= errors_of[pg.Score] * 1.01)
+    errors_of = {
+        member: mean_and_error(member, name)[1]
+        for member in (pg.gradients.MixtureScore, pg.gradients.Score)
+    }
+    assert np.all(errors_of[pg.gradients.MixtureScore] <= errors_of[pg.gradients.Score] * 1.01)
 
 
 def test_pathwise_refuses_what_it_cannot_differentiate():
     counts = pg.Problem(lambda x, xi: x * xi, lambda x, theta: dist.Poisson(theta * x))
     x, theta = jnp.asarray(1.0), jnp.asarray(2.0)
     with pytest.raises(errors.GradientError, match="Poisson"):
-        pg.Pathwise().check(counts, x, theta)
+        pg.gradients.Pathwise().check(counts, x, theta)
     exogenous = pg.Problem(lambda x, xi: x * xi, lambda x, theta: dist.Poisson(theta))
-    pg.Pathwise().check(exogenous, x, theta)  # x does not matter to xi: nothing is lost
+    pg.gradients.Pathwise().check(exogenous, x, theta)  # x does not matter to xi: nothing is lost
 
 
 def test_automatic_falls_back_to_the_score_for_counts():
     """d/dx E[x xi] = 2 theta x for xi ~ Poisson(theta x): pathwise alone would give half of it."""
     problem = pg.Problem(lambda x, xi: x * xi, lambda x, theta: dist.Poisson(theta * x))
-    mean, error = summary(pg.Automatic(), problem, pg.Known(2.0), jnp.asarray(3.0))
+    mean, error = summary(
+        pg.gradients.Automatic(), problem, pg.beliefs.Known(2.0), jnp.asarray(3.0)
+    )
     assert abs(mean - 12.0) < 4.5 * error
 
 
@@ -206,8 +211,10 @@ def test_enumerate_draws_nothing():
     instance, cost, x = PROBLEMS["count-dependent"]
     theta = jnp.asarray(0.5)
     found = {
-        float(gradient.estimate(instance.problem, pg.Known(0.5), x, theta, random.key(seed)))
-        for gradient in (pg.Enumerate(), pg.Automatic())
+        float(
+            gradient.estimate(instance.problem, pg.beliefs.Known(0.5), x, theta, random.key(seed))
+        )
+        for gradient in (pg.gradients.Enumerate(), pg.gradients.Automatic())
         for seed in (0, 1)
     }
     assert len(found) == 1
@@ -216,18 +223,28 @@ def test_enumerate_draws_nothing():
 
 def test_automatic_is_pathwise_where_it_can_be():
     instance, _, x = PROBLEMS["1d-dependent"]
-    arguments = (instance.problem, pg.Grid(instance.points), x, jnp.asarray(4.0), random.key(5))
-    assert pg.Automatic().estimate(*arguments) == pg.Pathwise().estimate(*arguments)
-    assert pg.Automatic().estimate(*arguments) != pg.Score().estimate(*arguments)
+    arguments = (
+        instance.problem,
+        pg.beliefs.Grid(instance.points),
+        x,
+        jnp.asarray(4.0),
+        random.key(5),
+    )
+    assert pg.gradients.Automatic().estimate(*arguments) == pg.gradients.Pathwise().estimate(
+        *arguments
+    )
+    assert pg.gradients.Automatic().estimate(*arguments) != pg.gradients.Score().estimate(
+        *arguments
+    )
 
 
 def test_scores_refuse_a_support_that_moves():
     """d/dx E xi = 1/2 for xi uniform on [0, x + theta]; a score would say -1/2."""
     problem = pg.Problem(lambda x, xi: xi, lambda x, theta: dist.Uniform(0.0, x + theta))
     x, theta = jnp.asarray(2.0), jnp.asarray(1.0)
-    for gradient in (pg.Score(), pg.MixtureScore()):
+    for gradient in (pg.gradients.Score(), pg.gradients.MixtureScore()):
         with pytest.raises(errors.GradientError, match="support"):
             gradient.check(problem, x, theta)
-    pg.Automatic().check(problem, x, theta)
-    mean, error = summary(pg.Automatic(), problem, pg.Known(1.0), x)
+    pg.gradients.Automatic().check(problem, x, theta)
+    mean, error = summary(pg.gradients.Automatic(), problem, pg.beliefs.Known(1.0), x)
     assert abs(mean - 0.5) < 4.5 * error

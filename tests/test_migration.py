@@ -7,7 +7,7 @@ from test_store import contents, fill, saved
 
 from postgrad.errors import StoreError
 from postgrad.store import Database, Store, schema
-from postgrad.store.digest import digest
+from postgrad.store.checksum import digest
 from postgrad.store.store import EVERY
 
 

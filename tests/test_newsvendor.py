@@ -10,10 +10,10 @@ from plain import plain
 from scipy.stats import norm
 
 import postgrad as pg
-from postgrad.beliefs import focus
-from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS
-from postgrad.paper.reproduce import reproduce
-from postgrad.problems import newsvendor
+from postgrad.beliefs.grid import live_points as focus
+from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS
+from postgrad.research.paper.reproduce import reproduce
+from postgrad.research.problems import newsvendor
 
 pytestmark = pytest.mark.usefixtures("optimised")
 
@@ -72,7 +72,7 @@ def test_posterior_is_the_dense_one_at_every_stage(name, world):
     """All 1,953,125 points, dense, from the definition of the density; total variation <= 1e-9."""
     instance, reference = world(name), plain("plain_newsvendor")
     model = instance.problem.model
-    grid = pg.Grid(instance.points).bind(instance.problem, instance.x)
+    grid = pg.beliefs.Grid(instance.points).bind(instance.problem, instance.x)
     log_weights = np.zeros((125, 15625))
     xs = np.random.default_rng(0).uniform(5.0, 40.0, (60, 3))
     look = focus.patience(grid)

@@ -10,7 +10,7 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.landscape import Landscape
+from postgrad.algorithm.sampled_objective import Landscape
 
 
 class Cost(eqx.Module):
@@ -38,7 +38,7 @@ class Demand(eqx.Module):
 
 def problem(square=0.0, under=0.0, over=0.0, wells=0.0, scale=1.0, low=-1e9, high=1e9):
     numbers = (jnp.asarray(number, float) for number in (square, under, over, wells))
-    return pg.Problem(Cost(*numbers), Demand(jnp.asarray(scale)), pg.Box(low, high))
+    return pg.Problem(Cost(*numbers), Demand(jnp.asarray(scale)), pg.feasible.Box(low, high))
 
 
 @eqx.filter_jit
@@ -71,7 +71,9 @@ def test_quadratic_after_one_stage(size, start):
     """From near and far, in large units and small ones."""
     scale = 0.2 * size
     algorithm = pg.BayesianSGD(problem(square=3.0 / size**2, scale=scale))
-    state, (gain, _) = stages(algorithm, pg.Normal(size, scale), start, data(size, scale, 1))
+    state, (gain, _) = stages(
+        algorithm, pg.beliefs.Normal(size, scale), start, data(size, scale, 1)
+    )
     assert abs(off(state, scale)) < 0.01
     assert gain > 0.99
 
@@ -90,7 +92,7 @@ def test_kinked_newsvendor(size, start, within):
     """The 0.9-quantile of the predictive law, to a fiftieth of its spread, after a few stages."""
     scale = 0.15 * size
     algorithm = pg.BayesianSGD(problem(under=9.0, over=1.0, scale=scale, low=0.0, high=1e6))
-    belief = pg.Normal(size, scale)
+    belief = pg.beliefs.Normal(size, scale)
     state, (_, settled) = stages(algorithm, belief, start, data(size, scale, within))
     assert abs(off(state, scale, 0.9)) < 0.02
     assert settled == 1.0
@@ -106,13 +108,13 @@ def test_steps_refused_in_one_stage_do_not_shorten_those_of_the_next():
     algorithm = pg.BayesianSGD(problem(under=9.0, over=1.0, scale=scale, low=0.0, high=1e6))
     for seed in range(10):
         batches = data(20.0, scale, 5, seed)
-        state, _ = stages(algorithm, pg.Normal(20.0, scale), 15.0, batches)
+        state, _ = stages(algorithm, pg.beliefs.Normal(20.0, scale), 15.0, batches)
         assert abs(off(state, scale, 0.9)) < 0.02, seed
 
 
 def test_bound_that_binds():
     algorithm = pg.BayesianSGD(problem(square=1.0, low=-1.0, high=3.0))
-    state, _ = stages(algorithm, pg.Normal(5.0, 1.0), 0.0, data(5.0, 1.0, 1))
+    state, _ = stages(algorithm, pg.beliefs.Normal(5.0, 1.0), 0.0, data(5.0, 1.0, 1))
     assert state.x == 3.0
 
 
@@ -120,13 +122,13 @@ def test_bound_that_binds():
 def test_goes_downhill_from_a_ridge(start, end):
     """(x^2 - 1)^2 + x/5 has a maximum at 0.0502, and valleys at -1.0241 and 0.9740."""
     algorithm = pg.BayesianSGD(problem(wells=1.0))
-    state, _ = stages(algorithm, pg.Normal(0.0, 1.0), start, data(0.0, 1.0, 3))
+    state, _ = stages(algorithm, pg.beliefs.Normal(0.0, 1.0), start, data(0.0, 1.0, 3))
     assert float(state.x) == pytest.approx(end, abs=1e-3)
 
 
 def test_same_data_give_the_same_decision_for_all_seeds():
     found = {
-        float(stages(algorithm, pg.Normal(20.0, 3.0), 15.0, data(20.0, 3.0, 2))[0].x)
+        float(stages(algorithm, pg.beliefs.Normal(20.0, 3.0), 15.0, data(20.0, 3.0, 2))[0].x)
         for algorithm in (
             pg.BayesianSGD(problem(under=9.0, over=1.0, scale=3.0), seed=seed) for seed in (0, 1)
         )
@@ -136,7 +138,7 @@ def test_same_data_give_the_same_decision_for_all_seeds():
 
 def test_simulation_is_the_loop_of_steps():
     algorithm = pg.BayesianSGD(problem(under=4.0, over=1.0, scale=3.0, low=0.0, high=100.0))
-    belief, horizon = pg.Normal(15.0, 3.0), 5
+    belief, horizon = pg.beliefs.Normal(15.0, 3.0), 5
     record = pg.simulate(
         algorithm, belief, 12.0, 18.0, runs=2, horizon=horizon, batch_size=2, seed=3
     )
@@ -177,7 +179,7 @@ def rotated(ratio, angle=0.5):
 
 
 def budget(total):
-    return pg.Budget(jnp.full(2, -100.0), jnp.full(2, 100.0), jnp.ones(2), total)
+    return pg.feasible.Budget(jnp.full(2, -100.0), jnp.full(2, 100.0), jnp.ones(2), total)
 
 
 NOTHING = jnp.zeros((3, 1, 2))  # what is known already learns nothing
@@ -187,7 +189,9 @@ THETA = np.asarray([3.0, 1.0])
 @pytest.mark.parametrize("ratio", [1.0, 30.0, 1000.0])
 def test_ill_conditioned_bowl(ratio):
     """Both ways, the steep and the flat one, are gone to their end, though not along an axis."""
-    state, _ = stages(bowl(rotated(ratio), budget(1e3)), pg.Known(THETA), [-40.0, 60.0], NOTHING)
+    state, _ = stages(
+        bowl(rotated(ratio), budget(1e3)), pg.beliefs.Known(THETA), [-40.0, 60.0], NOTHING
+    )
     np.testing.assert_allclose(state.x, THETA, atol=0.03)
 
 
@@ -197,16 +201,16 @@ def test_budget_that_binds(ratio):
     curvature = rotated(ratio)
     price = np.linalg.solve(curvature, np.ones(2))
     exact = THETA - price * (THETA.sum() - 2.0) / price.sum()
-    state, _ = stages(bowl(curvature, budget(2.0)), pg.Known(THETA), [0.0, 0.0], NOTHING)
+    state, _ = stages(bowl(curvature, budget(2.0)), pg.beliefs.Known(THETA), [0.0, 0.0], NOTHING)
     np.testing.assert_allclose(state.x, exact, atol=0.03)
     assert float(jnp.sum(state.x)) == pytest.approx(2.0, abs=1e-9)
 
 
 def test_simplex():
     """Inside a face, and at a corner: theta = (0.7, 0.9) has its nearest point at (0.4, 0.6)."""
-    algorithm = bowl(np.eye(2), pg.Simplex())
+    algorithm = bowl(np.eye(2), pg.feasible.Simplex())
     for theta, exact in (([0.7, 0.9], [0.4, 0.6]), ([-2.0, 3.0], [0.0, 1.0])):
-        state, _ = stages(algorithm, pg.Known(theta), [1.0, 0.0], NOTHING)
+        state, _ = stages(algorithm, pg.beliefs.Known(theta), [1.0, 0.0], NOTHING)
         np.testing.assert_allclose(state.x, exact, atol=0.01)
 
 
@@ -216,7 +220,7 @@ def test_simplex():
 REVENUE = pg.Problem(
     lambda x, sold: -x * sold,
     lambda x, theta: dist.Poisson(theta * jnp.exp(-x), validate_args=False),
-    pg.Box(0.1, 3.0),
+    pg.feasible.Box(0.1, 3.0),
 )
 
 
@@ -226,9 +230,11 @@ def test_counts_that_depend_on_the_decision():
     JAX draws Poisson numbers with its own generator only, so the draws are independent. Compiling
     that generator for a whole stage takes half a minute; for one look it takes seconds.
     """
-    land = Landscape(REVENUE, pg.Automatic(), pg.Mean(), pg.Known(20.0), False)
+    land = Landscape(
+        REVENUE, pg.gradients.Automatic(), pg.risks.Mean(), pg.beliefs.Known(20.0), False
+    )
     x = jnp.asarray(1.5)
-    assert isinstance(land.gradient.choice(REVENUE, x, x), pg.Score)
+    assert isinstance(land.gradient.choice(REVENUE, x, x), pg.gradients.Score)
 
     @jax.jit
     def look(key):
@@ -250,22 +256,22 @@ def test_score_with_a_model_that_depends_on_the_decision():
         lambda x, theta: dist.Normal(theta * jnp.exp(-x), 1.0, validate_args=False),
         REVENUE.feasible,
     )
-    algorithm = pg.BayesianSGD(priced, pg.Score())
-    state, _ = stages(algorithm, pg.Normal(20.0, 1.0), 0.4, jnp.full((6, 2), 8.0))
+    algorithm = pg.BayesianSGD(priced, pg.gradients.Score())
+    state, _ = stages(algorithm, pg.beliefs.Normal(20.0, 1.0), 0.4, jnp.full((6, 2), 8.0))
     assert float(state.x) == pytest.approx(1.0, abs=0.02)
 
 
 def test_number_of_draws_that_is_no_power_of_two():
     scale = 3.0
     algorithm = pg.BayesianSGD(problem(square=1.0, scale=scale), samples=1000)
-    state, _ = stages(algorithm, pg.Normal(20.0, scale), 0.0, data(20.0, scale, 20))
+    state, _ = stages(algorithm, pg.beliefs.Normal(20.0, scale), 0.0, data(20.0, scale, 20))
     assert abs(off(state, scale)) < 4.5 / np.sqrt(1000)
 
 
 def test_one_draw_a_stage_gains_as_the_golden_ratio():
     """gain = (P + Q) / (P + Q + R), with Q = R / (N (N - 1)): times t it tends to 1.618."""
     algorithm = pg.BayesianSGD(problem(square=1.0), samples=1, iterations=1)
-    state, gains = algorithm.init(pg.Normal(0.0, 1.0), 0.0), []
+    state, gains = algorithm.init(pg.beliefs.Normal(0.0, 1.0), 0.0), []
     for batch in data(0.0, 1.0, 60)[:, :1]:
         state, (gain, _) = stage(algorithm, state, batch)
         gains.append(float(gain))

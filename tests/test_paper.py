@@ -10,12 +10,12 @@ from plain import plain
 
 import postgrad as pg
 from postgrad.errors import SettingError
-from postgrad.paper import figures
-from postgrad.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
-from postgrad.paper.limit import LIMITS
-from postgrad.paper.reproduce import NAMES, plan, reproduce
-from postgrad.problems import quadratic
-from postgrad.problems.quadratic import BOX
+from postgrad.research.paper import figures
+from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
+from postgrad.research.paper.limit import LIMITS
+from postgrad.research.paper.reproduce import NAMES, plan, reproduce
+from postgrad.research.problems import quadratic
+from postgrad.research.problems.quadratic import BOX
 
 pytestmark = pytest.mark.usefixtures("optimised")
 
@@ -90,7 +90,7 @@ def test_repeated_gradient_descent_ends_at_the_stable_point():
     """3.2, where the paper's gradient ends at 8/3."""
     world = quadratic.univariate_dependent()
     result = pg.simulate(
-        paper(world, pg.Partial()), pg.Grid(world.points), world.x, world.theta,
+        paper(world, pg.gradients.Partial()), pg.beliefs.Grid(world.points), world.x, world.theta,
         runs=1000,
     )  # fmt: skip
     last = result.decisions[:, -1]
@@ -107,7 +107,7 @@ def test_what_is_left_to_learn_is_bounded():
     """
     world = quadratic.univariate_dependent()
     result = pg.simulate(
-        paper(world, pg.MixtureScore()), pg.Grid(world.points), world.x,
+        paper(world, pg.gradients.MixtureScore()), pg.beliefs.Grid(world.points), world.x,
         world.theta, runs=2000, horizon=60, record=lambda state: state.belief.log_weights,
     )  # fmt: skip
     log_pi = jax.nn.log_softmax(result.record, axis=-1)
@@ -143,7 +143,7 @@ def test_posterior_concentrates_faster_with_larger_batches():
         assert curve["diverged"] == 0
     world = quadratic.univariate_dependent()
     record = pg.simulate(
-        paper(world, pg.MixtureScore()), pg.Grid(world.points), world.x,
+        paper(world, pg.gradients.MixtureScore()), pg.beliefs.Grid(world.points), world.x,
         world.theta, runs=200, horizon=100, batch_size=2,
         record=lambda state: state.belief.probabilities[3],
     ).record  # fmt: skip
@@ -178,9 +178,15 @@ def test_summary_has_the_promised_form(tmp_path):
         world = EXPERIMENTS[name].instance(BOX)
         algorithm = paper(world, EXPERIMENTS[name].gradient)
         errors = pg.simulate(
-            algorithm, pg.Grid(world.points), world.x, world.theta, runs=7, horizon=20, seed=3,
+            algorithm,
+            pg.beliefs.Grid(world.points),
+            world.x,
+            world.theta,
+            runs=7,
+            horizon=20,
+            seed=3,
             record=LIMITS[name].record,  # as there, so that the program is shared
-        ).errors(world.x_star)  # fmt: skip
+        ).errors(world.x_star)
         curve = experiment["algorithms"]["bayesian-sgd"]
         np.testing.assert_allclose(curve["mean_error"], errors.mean(axis=0))
         np.testing.assert_allclose(curve["std_error"], errors.std(axis=0), atol=1e-12)

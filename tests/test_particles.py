@@ -17,11 +17,11 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.evidence import History, Totals, with_room
-from postgrad.beliefs.langevin import Langevin
-from postgrad.beliefs.moves import systematic
-from postgrad.beliefs.particles import Particles
-from postgrad.beliefs.prior import Prior
+from postgrad.beliefs.kept_likelihood import History, Totals, with_room
+from postgrad.beliefs.sampled.langevin import Langevin
+from postgrad.beliefs.sampled.markov_moves import systematic
+from postgrad.beliefs.sampled.particles import Particles
+from postgrad.beliefs.sampled.prior import Prior
 
 PRIOR, NOISE = dist.Normal(1.0, 5.0), 2.0
 
@@ -62,7 +62,7 @@ def cost(x, xi):  # one for all problems: programs are then shared
 
 
 def problem(model):
-    return pg.Problem(cost, model, pg.Box(0.0, 3.0))
+    return pg.Problem(cost, model, pg.feasible.Box(0.0, 3.0))
 
 
 def bound(belief, model):
@@ -355,7 +355,7 @@ def test_a_belief_that_has_lost_data_is_none(learner):
 
 def test_an_agent_learns_from_what_it_keeps():
     belief = with_room(bound(Particles(PRIOR, 100), heavy_mean), 100)
-    agent = pg.Agent(problem(heavy_mean), belief, 1.0, steps=pg.Harmonic(2.0, 5.0))
+    agent = pg.Agent(problem(heavy_mean), belief, 1.0, steps=pg.step_sizes.Harmonic(2.0, 5.0))
     rng = np.random.default_rng(0)
     for _ in range(14):
         agent.observe(rng.normal(1.0 + agent.decision, 1.0, 7))
@@ -370,7 +370,7 @@ def test_an_agent_learns_from_what_it_keeps():
 def test_simulations_learn():
     """Histories make room for all that is to come."""
     seen = pg.simulate(
-        pg.BayesianSGD(problem(heavy_mean), steps=pg.Harmonic(2.0, 5.0)),
+        pg.BayesianSGD(problem(heavy_mean), steps=pg.step_sizes.Harmonic(2.0, 5.0)),
         Particles(PRIOR, 100),
         1.0,
         4.0,

@@ -15,11 +15,12 @@ from scipy import optimize, special, stats
 from scipy.linalg import block_diag
 
 import postgrad as pg
-from postgrad import errors, problems
-from postgrad.density import log_density
-from postgrad.feasible import Box, Budget, Product, Reals, Simplex
-from postgrad.paper.experiments import EXPERIMENTS
-from postgrad.problems import newsvendor, queue, sales, strategic
+from postgrad import errors
+from postgrad.distributions.density import log_density
+from postgrad.problem.feasible import Box, Budget, Product, Reals, Simplex
+from postgrad.research import problems
+from postgrad.research.paper.experiments import EXPERIMENTS
+from postgrad.research.problems import newsvendor, queue, sales, strategic
 
 PAGE = Path(__file__).parents[1] / "docs" / "testbed.md"
 DRAWS = 50_000
@@ -138,8 +139,8 @@ def facts_of(instance, noise, thetas):
 
     def one_draw(x, key):
         model = problem.model(x, theta)
-        gradient = pg.Pathwise() if model.has_rsample else pg.Score()
-        slope = gradient.estimate(problem, pg.Known(theta), x, theta, key)
+        gradient = pg.gradients.Pathwise() if model.has_rsample else pg.gradients.Score()
+        slope = gradient.estimate(problem, pg.beliefs.Known(theta), x, theta, key)
         xi = model.sample(key)
         return (problem.cost(x, xi), slope), xi
 

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from postgrad.paper import figures, report
-from postgrad.paper.experiments import EXPERIMENTS
+from postgrad.research.paper import figures, report
+from postgrad.research.paper.experiments import EXPERIMENTS
 
 VOID = {"br", "img", "meta"}
 PAPER = [

@@ -12,15 +12,15 @@ from scipy import optimize, stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.landscape import Landscape
+from postgrad.algorithm.sampled_objective import Landscape
 
 RISKS = {
-    pg.Mean: [pg.Mean()],
-    pg.MeanVariance: [pg.MeanVariance(0.3)],
-    pg.VaR: [pg.VaR(0.9), pg.VaR(0.25)],
-    pg.CVaR: [pg.CVaR(0.0), pg.CVaR(0.77), pg.CVaR(0.99)],
+    pg.risks.Mean: [pg.risks.Mean()],
+    pg.risks.MeanVariance: [pg.risks.MeanVariance(0.3)],
+    pg.risks.VaR: [pg.risks.VaR(0.9), pg.risks.VaR(0.25)],
+    pg.risks.CVaR: [pg.risks.CVaR(0.0), pg.risks.CVaR(0.77), pg.risks.CVaR(0.99)],
 }
-ALL = examples("postgrad.risks", pg.Risk, RISKS)
+ALL = examples("postgrad.algorithm.risks", pg.risks.Risk, RISKS)
 COSTS = np.random.default_rng(0).gamma(2.0, size=40) * 3.0 - 4.0
 
 
@@ -48,7 +48,9 @@ def test_weights_are_the_derivative_of_the_value(risk):
     np.testing.assert_allclose(risk.weights(COSTS), difference, atol=1e-8)
 
 
-@pytest.mark.parametrize("risk", [r for r in ALL if not isinstance(r, pg.MeanVariance)], ids=str)
+@pytest.mark.parametrize(
+    "risk", [r for r in ALL if not isinstance(r, pg.risks.MeanVariance)], ids=str
+)
 def test_higher_costs_are_a_higher_risk(risk):
     """Of all but MeanVariance, to which luck is a risk, too."""
     assert np.all(np.asarray(risk.weights(COSTS)) >= 0.0)
@@ -58,7 +60,7 @@ def test_higher_costs_are_a_higher_risk(risk):
 
 
 def test_variance_punishes_luck():
-    risk, lucky = pg.MeanVariance(0.3), COSTS - 20.0 * (COSTS.min() == COSTS)
+    risk, lucky = pg.risks.MeanVariance(0.3), COSTS - 20.0 * (COSTS.min() == COSTS)
     assert risk.value(lucky) > risk.value(COSTS)
     assert risk.value(COSTS) == pytest.approx(COSTS.mean() + 0.3 * COSTS.var(), rel=1e-12)
 
@@ -68,12 +70,12 @@ def test_cvar_is_the_minimum_of_rockafellar_and_uryasev(alpha):
     """Over v among the costs, where the minimum of a function with kinks there lies."""
     v = COSTS[:, None]
     bound = v[:, 0] + np.mean(np.maximum(COSTS - v, 0.0), axis=1) / (1.0 - alpha)
-    assert pg.CVaR(alpha).value(COSTS) == pytest.approx(bound.min(), rel=1e-12)
+    assert pg.risks.CVaR(alpha).value(COSTS) == pytest.approx(bound.min(), rel=1e-12)
 
 
 def test_cvar_of_everything_is_the_mean_and_of_little_the_worst():
-    assert pg.CVaR(0.0).value(COSTS) == pytest.approx(COSTS.mean(), rel=1e-12)
-    assert pg.CVaR(0.99).value(COSTS) == pytest.approx(COSTS.max(), rel=1e-12)
+    assert pg.risks.CVaR(0.0).value(COSTS) == pytest.approx(COSTS.mean(), rel=1e-12)
+    assert pg.risks.CVaR(0.99).value(COSTS) == pytest.approx(COSTS.max(), rel=1e-12)
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
@@ -83,24 +85,24 @@ def test_var_is_the_quantile(alpha):
     law = stats.beta(alpha * (COSTS.size + 1), (1 - alpha) * (COSTS.size + 1))
     theirs = np.diff(law.cdf(ranks)) @ np.sort(COSTS)
     spread = np.ptp(COSTS)
-    assert abs(pg.VaR(alpha).value(COSTS) - theirs) < 0.005 * spread
+    assert abs(pg.risks.VaR(alpha).value(COSTS) - theirs) < 0.005 * spread
     many = stats.gamma(2.0).ppf((np.arange(4096) + 0.5) / 4096)
-    assert pg.VaR(alpha).value(many) == pytest.approx(stats.gamma(2.0).ppf(alpha), rel=2e-3)
+    assert pg.risks.VaR(alpha).value(many) == pytest.approx(stats.gamma(2.0).ppf(alpha), rel=2e-3)
 
 
 def test_levels_out_of_range_are_refused():
     for level in (-0.1, 1.0, float("nan"), [0.5, 0.9]):
         with pytest.raises(errors.SettingError):
-            pg.CVaR(level)
+            pg.risks.CVaR(level)
     with pytest.raises(errors.SettingError, match=r"\(0, 1\)"):
-        pg.VaR(0.0)
+        pg.risks.VaR(0.0)
     with pytest.raises(errors.SettingError, match="zero or more"):
-        pg.MeanVariance(-1.0)
+        pg.risks.MeanVariance(-1.0)
 
 
 def test_steps_that_draw_one_theta_are_refused():
     with pytest.raises(errors.SettingError, match="several thetas"):
-        pg.BayesianSGD(problem(line=0.1), steps=0.1, risk=pg.CVaR(0.9))
+        pg.BayesianSGD(problem(line=0.1), steps=0.1, risk=pg.risks.CVaR(0.9))
 
 
 # Problems whose posterior risk is known. One program serves them all.
@@ -132,7 +134,7 @@ def demand(x, theta):
 
 def problem(line=0.0, square=0.0, shop=0.0):
     cost = Cost(*(jnp.asarray(number) for number in (line, square, shop)))
-    return pg.Problem(cost, demand, pg.Box(0.0, 50.0))
+    return pg.Problem(cost, demand, pg.feasible.Box(0.0, 50.0))
 
 
 @eqx.filter_jit
@@ -143,7 +145,7 @@ def stage(algorithm, state, weight):
 
 @eqx.filter_jit
 def risk_at(algorithm, belief, x, keys):
-    land = Landscape(algorithm.problem, pg.Pathwise(), algorithm.risk, belief, False)
+    land = Landscape(algorithm.problem, pg.gradients.Pathwise(), algorithm.risk, belief, False)
     look = land.survey(land.thetas(keys[0], 1024), keys[1], 64, x)
     return algorithm.risk.value(look(x).costs)
 
@@ -151,7 +153,7 @@ def risk_at(algorithm, belief, x, keys):
 def solve(risk, at=None, **numbers):
     """The decision after a batch and a stage without data, and the risk of it, or at a point."""
     algorithm = pg.BayesianSGD(problem(**numbers), risk=risk)
-    state = algorithm.init(pg.Normal(*PRIOR), 15.0)
+    state = algorithm.init(pg.beliefs.Normal(*PRIOR), 15.0)
     for weight in (jnp.ones(2), jnp.zeros(2)):
         state = stage(algorithm, state, weight)
     x = state.x if at is None else jnp.asarray(at)
@@ -182,12 +184,12 @@ PENALTY = 0.05
 KINDS = {
     # (risk, least of line (x^2 / 2 - x theta), the measure itself)
     "MeanVariance": (
-        pg.MeanVariance(PENALTY),
+        pg.risks.MeanVariance(PENALTY),
         MEAN / (1 + 0.2 * PENALTY * SCALE**2),  # line = 0.1: variance line^2 x^2 s^2
         lambda costs: costs.mean() + PENALTY * costs.var(),
     ),
-    "VaR": (pg.VaR(0.9), MEAN - SCALE * Z, lambda costs: np.quantile(costs, 0.9)),
-    "CVaR": (pg.CVaR(0.9), MEAN - SCALE * TAIL, lambda costs: np.sort(costs)[-400:].mean()),
+    "VaR": (pg.risks.VaR(0.9), MEAN - SCALE * Z, lambda costs: np.quantile(costs, 0.9)),
+    "CVaR": (pg.risks.CVaR(0.9), MEAN - SCALE * TAIL, lambda costs: np.sort(costs)[-400:].mean()),
 }
 kinds = pytest.mark.parametrize("name", KINDS)
 

@@ -14,12 +14,13 @@ from rooms import examples
 from scipy import optimize, stats
 
 import postgrad as pg
-from postgrad import errors, rivals
-from postgrad.policy import Policy
-from postgrad.problems import newsvendor, quadratic, sales
-from postgrad.problems.newsvendor import Newsvendor
-from postgrad.rivals.data import Pace, limits, reach
-from postgrad.rivals.solver import bisect, descend
+from postgrad import errors
+from postgrad.algorithm.policy import Policy
+from postgrad.research import rivals
+from postgrad.research.problems import newsvendor, quadratic, sales
+from postgrad.research.problems.newsvendor import Newsvendor
+from postgrad.research.rivals.data import Pace, limits, reach
+from postgrad.research.rivals.solver import bisect, descend
 
 DEPENDENT = quadratic.univariate_dependent()
 INDEPENDENT = quadratic.univariate_independent()
@@ -27,7 +28,7 @@ PLANE = quadratic.multivariate_independent()
 VENDOR = pg.Problem(
     Newsvendor(*jnp.asarray([[2.0, 1.0], [4.0, 5.0], [1.0, 0.5]])),
     lambda x, theta: dist.Normal(theta * jnp.ones(2), jnp.asarray([3.0, 4.0])).to_event(1),
-    pg.Box(0.0, 50.0),
+    pg.feasible.Box(0.0, 50.0),
 )
 
 # (policy, x_1, the truth) for each class: of one number, and of several where that differs
@@ -49,7 +50,7 @@ CASES = {
 CASES[rivals.TwoStage][0] = (
     rivals.TwoStage(DEPENDENT.problem, explorations=3), DEPENDENT.x, DEPENDENT.theta
 )  # fmt: skip
-ALL = examples("postgrad.rivals", Policy, CASES)
+ALL = examples("postgrad.research.rivals", Policy, CASES)
 LAW = pytest.mark.parametrize(
     ("policy", "x", "theta"), ALL, ids=[f"{type(p).__name__}-{np.size(x)}" for p, x, _ in ALL]
 )
@@ -165,8 +166,8 @@ def test_simulation_is_the_plain_loop():
 
 def test_repeated_gradient_ends_at_the_stable_point():
     entrant = rivals.field(DEPENDENT)["repeated-gradient"]
-    assert isinstance(entrant.policy.gradient, pg.Partial)
-    plain = pg.BayesianSGD(DEPENDENT.problem, **pg.presets.paper(gradient=pg.Partial()))
+    assert isinstance(entrant.policy.gradient, pg.gradients.Partial)
+    plain = pg.BayesianSGD(DEPENDENT.problem, **pg.presets.paper(gradient=pg.gradients.Partial()))
     result = pg.simulate(
         plain, entrant.belief, DEPENDENT.x, DEPENDENT.theta, runs=20, horizon=300, batch_size=5
     )
@@ -175,14 +176,14 @@ def test_repeated_gradient_ends_at_the_stable_point():
 
 def test_greedy_step_by_hand():
     """grad h = 2 (x - 5) + y / 2 at x = 0: -10 + 1.5 on average, times a_1 = 2/6."""
-    policy = rivals.Greedy(DEPENDENT.problem, steps=pg.Harmonic(2.0, 5.0))
+    policy = rivals.Greedy(DEPENDENT.problem, steps=pg.step_sizes.Harmonic(2.0, 5.0))
     state, info = policy.step(policy.init(None, 0.0), jnp.asarray([2.0, 4.0]))
     assert float(info["gradient"]) == pytest.approx(-8.5)
     assert float(state.decision) == pytest.approx(8.5 / 3)
 
 
 def test_pace_does_not_know_the_unit_of_the_cost():
-    start = Pace.start(pg.Box(0.0, 10.0), jnp.asarray(1.0))
+    start = Pace.start(pg.feasible.Box(0.0, 10.0), jnp.asarray(1.0))
     for unit in (1e-6, 1.0, 1e6):
         pace, moves = start, []
         for t, gradient in enumerate((3.0, -1.0, 2.0), start=1):
@@ -243,7 +244,7 @@ def test_sample_average_is_the_empirical_quantile():
 
 def test_sample_average_uses_all_data_and_respects_the_box():
     y = data()
-    small = pg.Problem(VENDOR.cost, VENDOR.model, pg.Box(0.0, 15.0))
+    small = pg.Problem(VENDOR.cost, VENDOR.model, pg.feasible.Box(0.0, 15.0))
     policy = rivals.SampleAverage(small, event_shape=(2,))
     state = policy.init(None, [10.0, 1.0])
     for part in np.split(y[:36], 4):
@@ -261,7 +262,7 @@ def test_solvers_agree_with_scipy():
         return jnp.sum((x - row) ** 2) + 0.5 * (x @ row) ** 2
 
     x, step = jnp.full(3, 1 / 3), jnp.ones(())
-    solve = jax.jit(lambda x, step: descend(cost, rows, weight, x, pg.Simplex(), step, 20))
+    solve = jax.jit(lambda x, step: descend(cost, rows, weight, x, pg.feasible.Simplex(), step, 20))
     for _ in range(5):
         x, step = solve(x, step)
     mean = jax.jit(lambda x: jnp.mean(jax.vmap(lambda row: cost(x, row))(rows)))
@@ -270,7 +271,9 @@ def test_solvers_agree_with_scipy():
         constraints={"type": "eq", "fun": lambda x: x.sum() - 1}, options={"ftol": 1e-14},
     )  # fmt: skip
     np.testing.assert_allclose(x, best.x, atol=1e-5)
-    low = bisect(lambda x, y: (x - y) ** 2, rows[:, 0], weight, jnp.asarray(9.0), pg.Reals())
+    low = bisect(
+        lambda x, y: (x - y) ** 2, rows[:, 0], weight, jnp.asarray(9.0), pg.feasible.Reals()
+    )
     assert float(low) == pytest.approx(float(rows[:, 0].mean()), abs=1e-9)
 
 
@@ -319,7 +322,7 @@ def test_wasserstein_bound_is_attained_by_a_worst_case():
 
 
 @pytest.mark.parametrize(
-    "problem", [DEPENDENT.problem, pg.Problem(VENDOR.cost, VENDOR.model, pg.Simplex())]
+    "problem", [DEPENDENT.problem, pg.Problem(VENDOR.cost, VENDOR.model, pg.feasible.Simplex())]
 )
 def test_wasserstein_refuses_what_it_has_no_formula_for(problem):
     with pytest.raises((errors.CostError, errors.FeasibleSetError), match="Wasserstein"):
@@ -328,7 +331,7 @@ def test_wasserstein_refuses_what_it_has_no_formula_for(problem):
 
 def test_spsa_gradient_by_hand():
     """Trials at x + c D and x - c D; costs of 7 and 3 there give a slope of 4 / (2 c D)."""
-    problem = pg.Problem(lambda x, xi: xi, DEPENDENT.problem.model, pg.Box(-20.0, 20.0))
+    problem = pg.Problem(lambda x, xi: xi, DEPENDENT.problem.model, pg.feasible.Box(-20.0, 20.0))
     policy = rivals.SPSA(problem, explore=0.1, first=0.01)
     state = policy.init(None, 1.0)
     state, _ = policy.step(state, jnp.asarray([0.0]))
@@ -344,11 +347,11 @@ def test_spsa_gradient_by_hand():
 
 
 def test_limits_and_reach():
-    low, high = limits(pg.Box([0.0, -1.0], [2.0, 5.0]), jnp.asarray([1.0, 0.0]))
+    low, high = limits(pg.feasible.Box([0.0, -1.0], [2.0, 5.0]), jnp.asarray([1.0, 0.0]))
     assert np.array_equal(low, [0.0, -1.0])
     assert np.array_equal(high, [2.0, 5.0])
-    np.testing.assert_allclose(reach(pg.Simplex(), jnp.asarray([0.2, 0.8])), [1.0, 1.0])
-    np.testing.assert_allclose(reach(pg.Reals(), jnp.asarray([3.0, -1.0])), [4.0, 4.0])
+    np.testing.assert_allclose(reach(pg.feasible.Simplex(), jnp.asarray([0.2, 0.8])), [1.0, 1.0])
+    np.testing.assert_allclose(reach(pg.feasible.Reals(), jnp.asarray([3.0, -1.0])), [4.0, 4.0])
 
 
 def test_field_leaves_out_what_does_not_apply_and_says_why():
@@ -388,42 +391,46 @@ PSI = np.asarray([[4.0, 1.0], [1.0, 3.0]])
 SCALE = stats.invgamma(4.0, scale=3.0).expect(np.sqrt)
 # beliefs with their mean, from elsewhere
 BELIEFS = {
-    "grid": (pg.Grid([1.0, 2.0, 4.0], [1.0, 1.0, 2.0]), 2.75),
-    "normal": (pg.Normal(3.0, 2.0), 3.0),
-    "gamma": (pg.Gamma(2.0, 0.5), stats.gamma(2.0, scale=2.0).mean()),
-    "inverse gamma": (pg.InverseGamma(3.0, 8.0), stats.invgamma(3.0, scale=8.0).mean()),
-    "beta": (pg.Beta(2.0, 3.0), stats.beta(2.0, 3.0).mean()),
-    "dirichlet": (pg.Dirichlet([1.0, 2.0, 0.5]), stats.dirichlet([1.0, 2.0, 0.5]).mean()),
-    "scale": (pg.NormalInverseGamma(3.0, 0.5, 4.0, 3.0), {"mean": 3.0, "scale": SCALE}),
+    "grid": (pg.beliefs.Grid([1.0, 2.0, 4.0], [1.0, 1.0, 2.0]), 2.75),
+    "normal": (pg.beliefs.Normal(3.0, 2.0), 3.0),
+    "gamma": (pg.beliefs.Gamma(2.0, 0.5), stats.gamma(2.0, scale=2.0).mean()),
+    "inverse gamma": (pg.beliefs.InverseGamma(3.0, 8.0), stats.invgamma(3.0, scale=8.0).mean()),
+    "beta": (pg.beliefs.Beta(2.0, 3.0), stats.beta(2.0, 3.0).mean()),
+    "dirichlet": (pg.beliefs.Dirichlet([1.0, 2.0, 0.5]), stats.dirichlet([1.0, 2.0, 0.5]).mean()),
+    "scale": (pg.beliefs.NormalInverseGamma(3.0, 0.5, 4.0, 3.0), {"mean": 3.0, "scale": SCALE}),
     "covariance": (
-        pg.NormalInverseWishart([1.0, -1.0], 2.0, 9.0, PSI),
+        pg.beliefs.NormalInverseWishart([1.0, -1.0], 2.0, 9.0, PSI),
         {"covariance": stats.invwishart(9.0, PSI).mean(), "mean": [1.0, -1.0]},
     ),
-    "gaussian": (pg.Gaussian(4.0, 3.0), 4.0),
-    "known": (pg.Known(4.0), 4.0),
+    "gaussian": (pg.beliefs.Gaussian(4.0, 3.0), 4.0),
+    "known": (pg.beliefs.Known(4.0), 4.0),
 }
 
 
 @pytest.mark.parametrize("name", BELIEFS)
 def test_posterior_mean_in_closed_form(name):
     belief, exact = BELIEFS[name]
-    got = pg.PosteriorMean(belief).theta
+    got = pg.beliefs.PosteriorMean(belief).theta
     leaves = jax.tree.leaves(exact, is_leaf=lambda node: isinstance(node, list))
     for a, b in zip(jax.tree.leaves(got), leaves, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
-    "belief", [pg.Particles(dist.Normal(3.0, 2.0), 400), pg.Langevin(dist.Normal(3.0, 2.0), 400)]
+    "belief",
+    [
+        pg.beliefs.Particles(dist.Normal(3.0, 2.0), 400),
+        pg.beliefs.Langevin(dist.Normal(3.0, 2.0), 400),
+    ],
 )
 def test_posterior_mean_by_draws(belief):
-    mean = pg.PosteriorMean(belief).theta
+    mean = pg.beliefs.PosteriorMean(belief).theta
     assert float(mean) == pytest.approx(3.0, abs=5 * 2.0 / np.sqrt(256))
     assert float(mean) != 3.0
 
 
 def test_thompson_draws_once_a_stage():
-    problem, belief = DEPENDENT.problem, pg.Thompson(pg.Grid(DEPENDENT.points))
+    problem, belief = DEPENDENT.problem, pg.beliefs.Thompson(pg.beliefs.Grid(DEPENDENT.points))
     x, batch = jnp.asarray(0.0), jnp.asarray([6.0])
     update = jax.jit(lambda key: belief.update(problem.model, x, batch, None, key))
     learned = [update(random.key(i)) for i in range(300)]
@@ -437,7 +444,7 @@ def test_thompson_draws_once_a_stage():
         belief.update(problem.model, x, batch)
 
 
-@pytest.mark.parametrize("kind", [pg.Thompson, pg.PosteriorMean])
+@pytest.mark.parametrize("kind", [pg.beliefs.Thompson, pg.beliefs.PosteriorMean])
 def test_compositions_need_a_belief(kind):
     with pytest.raises(errors.PriorError):
         kind(3.0)

@@ -12,10 +12,10 @@ import pytest
 import postgrad as pg
 from postgrad import errors
 from postgrad.spec import load
-from postgrad.spec.feed import arrivals, calendar
 from postgrad.spec.setup import build
+from postgrad.spec.spec_backtest import trial
 from postgrad.spec.specification import parse
-from postgrad.spec.trial import trial
+from postgrad.spec.tables.row_reader import arrivals, calendar
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.toml"))
 

@@ -16,8 +16,8 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.monitor import MisspecificationWarning, Monitor
-from postgrad.surprise import Surprise, surprise
+from postgrad.algorithm.surprise import Surprise, surprise
+from postgrad.monitoring.misspecification import MisspecificationWarning, Monitor
 
 X = jnp.asarray(0.0)
 
@@ -35,9 +35,11 @@ def correlated(x, theta):
     return dist.MultivariateNormal(theta["mean"] * jnp.arange(3.0), scale_tril=factor)
 
 
-LINE = pg.Grid(jnp.linspace(-3.0, 3.0, 41), jnp.exp(-0.5 * jnp.linspace(-3.0, 3.0, 41) ** 2))
-RATES = pg.Grid(jnp.asarray([0.3, 0.8, 1.5, 4.0]))
-SLOPES = pg.Grid({"mean": jnp.linspace(-1.0, 1.0, 9)})
+LINE = pg.beliefs.Grid(
+    jnp.linspace(-3.0, 3.0, 41), jnp.exp(-0.5 * jnp.linspace(-3.0, 3.0, 41) ** 2)
+)
+RATES = pg.beliefs.Grid(jnp.asarray([0.3, 0.8, 1.5, 4.0]))
+SLOPES = pg.beliefs.Grid({"mean": jnp.linspace(-1.0, 1.0, 9)})
 PADDED = jnp.asarray([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
 
 
@@ -122,7 +124,7 @@ def test_rows_without_weight_do_not_count():
 
 
 def test_z_tells_how_far_out():
-    known, first = pg.Known(1.0), jnp.zeros(16).at[0].set(1.0)
+    known, first = pg.beliefs.Known(1.0), jnp.zeros(16).at[0].set(1.0)
 
     def found(y, weight):
         return seen(known, normal, X, jnp.full(16, y), weight, random.key(2), 4999)
@@ -141,7 +143,7 @@ def test_large_batches_are_compared_in_part():
     """Evenly: a change in the middle of a batch is seen."""
     level = jnp.ones(1000)
     for batch, high in ((level, False), (level.at[500:].set(9.0), True)):
-        z = seen(pg.Known(1.0), normal, X, batch, None, random.key(0)).z_location
+        z = seen(pg.beliefs.Known(1.0), normal, X, batch, None, random.key(0)).z_location
         assert (z > 10) == high
 
 

@@ -11,7 +11,9 @@ import pyarrow.parquet
 import pytest
 
 import postgrad as pg
-from postgrad import errors, tables
+from postgrad import errors
+from postgrad.numerics.validate import as_matrix
+from postgrad.spec.tables import files as tables
 
 ROWS = [{"date": "2026-01-01", "demand": 3}, {"date": "2026-01-02", "demand": 4}]
 
@@ -53,11 +55,11 @@ def test_a_frame_is_a_batch_and_a_table_of_demand():
         pg.Agent(problem.problem, problem.belief, 0.0, **pg.presets.paper()) for _ in range(2)
     )
     assert one.observe(frame) == other.observe([1.0, 2.0])
-    matrix, names = tables.as_matrix(pandas.DataFrame({"a": [1, 2], "b": [0.5, np.nan]}))
+    matrix, names = as_matrix(pandas.DataFrame({"a": [1, 2], "b": [0.5, np.nan]}))
     assert names == ["a", "b"]
     np.testing.assert_array_equal(matrix, [[1.0, 0.5], [2.0, np.nan]])
     with pytest.raises(errors.DataError, match="'c' must hold numbers"):
-        tables.as_matrix(pandas.DataFrame({"c": ["x"]}))
+        as_matrix(pandas.DataFrame({"c": ["x"]}))
 
 
 BROKEN = {

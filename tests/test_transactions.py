@@ -30,7 +30,13 @@ def broken(database):
 
 def named(database, name, x=0.0):
     return pg.Agent(
-        PROBLEM, pg.Grid(POINTS), x, path=database, name=name, alpha=1e-30, **pg.presets.paper()
+        PROBLEM,
+        pg.beliefs.Grid(POINTS),
+        x,
+        path=database,
+        name=name,
+        alpha=1e-30,
+        **pg.presets.paper(),
     )
 
 
@@ -162,7 +168,7 @@ def test_errors_of_the_block_are_its_own(database, mine):
 
 
 def test_alarms_of_a_broken_transaction_are_none(database):
-    agent = pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=database, **pg.presets.paper())
+    agent = pg.Agent(PROBLEM, pg.beliefs.Grid(POINTS), 0.0, path=database, **pg.presets.paper())
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with broken(database):
@@ -241,7 +247,7 @@ def test_what_is_refused(database):
     with pytest.raises(errors.SettingError, match="inside a transaction"), database.transaction():
         named(database, "main")
     with pytest.raises(errors.SettingError, match="recover"):
-        pg.Agent(PROBLEM, pg.Grid(POINTS), 0.0, path=database, recover=True)
+        pg.Agent(PROBLEM, pg.beliefs.Grid(POINTS), 0.0, path=database, recover=True)
     agent = named(database, "main")
     database.close()
     with pytest.raises(errors.StoreError, match="closed"):

@@ -73,7 +73,7 @@ def test_refusals_are_about_the_latest_state(tmp_path):
         lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(theta, theta + 2)
     )
     one, two = (
-        pg.Agent(problem, pg.Grid([0.0, 1.0, 5.0]), 1.0, path=tmp_path / "a.db",
+        pg.Agent(problem, pg.beliefs.Grid([0.0, 1.0, 5.0]), 1.0, path=tmp_path / "a.db",
                  **pg.presets.paper())
         for _ in range(2)
     )  # fmt: skip

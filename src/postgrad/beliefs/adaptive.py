@@ -10,11 +10,11 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import Belief
-from postgrad.beliefs.memory import Memory
-from postgrad.beliefs.weights import cumulate
-from postgrad.checks import as_numbers
+from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.grid.weights import cumulate
 from postgrad.errors import ModelError, PriorError
-from postgrad.problem import Decision, Model, Problem
+from postgrad.numerics.validate import as_numbers
+from postgrad.problem.problem import Decision, Model, Problem
 
 # From a world that stands still to one that is new after a dozen batches.
 RATES = (1.0, 0.99, 0.98, 0.96, 0.92)

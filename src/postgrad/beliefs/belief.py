@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.checks import as_array
-from postgrad.density import log_density
+from postgrad.distributions.density import log_density
 from postgrad.errors import PriorError
-from postgrad.problem import Decision, Model, Problem
+from postgrad.numerics.validate import as_array
+from postgrad.problem.problem import Decision, Model, Problem
 
 
 class Belief(eqx.Module):

@@ -8,7 +8,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.belief import as_theta
 from postgrad.beliefs.point_mass import PointMass
-from postgrad.problem import Decision, Model, Problem
+from postgrad.problem.problem import Decision, Model, Problem
 
 
 class Known(PointMass):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import Belief
-from postgrad.density import log_density
-from postgrad.problem import Decision, Model
+from postgrad.distributions.density import log_density
+from postgrad.problem.problem import Decision, Model
 
 
 class PointMass(Belief):

@@ -9,10 +9,10 @@ from jax import random
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import Belief
-from postgrad.checks import as_count
 from postgrad.errors import ModelError, PriorError
-from postgrad.items import Items
-from postgrad.problem import Decision, Model, Problem
+from postgrad.numerics.validate import as_count
+from postgrad.problem.items import Items
+from postgrad.problem.problem import Decision, Model, Problem
 
 
 class Separate(Belief):

@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.point_mass import PointMass
 from postgrad.errors import PriorError, SettingError
-from postgrad.problem import Decision, Model, Problem
+from postgrad.problem.problem import Decision, Model, Problem
 
 
 class Thompson(PointMass):

@@ -2,7 +2,8 @@
 
 import typer
 
-from postgrad.cli import live, paper, trial
+from postgrad.cli import backtest as trial
+from postgrad.cli import live, paper
 from postgrad.cli.show import EXIT_CODES
 
 app = typer.Typer(

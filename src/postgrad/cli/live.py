@@ -61,10 +61,10 @@ def run(
     have counted do not count again, and their lines are the same.
     """
     with failing():
-        from postgrad.live import Live
         from postgrad.spec import load
-        from postgrad.spec.feed import arrivals
-        from postgrad.tables import rows
+        from postgrad.spec.spec_agents import Live
+        from postgrad.spec.tables.files import rows
+        from postgrad.spec.tables.row_reader import arrivals
 
         spec = load(specification, allow_code=allow_code)
         with Live(spec, state or _beside(specification), recover=recover) as live:
@@ -114,7 +114,7 @@ def explain(
         _none_found(streams, item, context)
         told = [(*stream, live.agent(*stream).explain()) for stream in streams]
     if as_json:
-        from postgrad.export import plain
+        from postgrad.spec.tables.export import plain
 
         lines = [
             {"item": item, "context": context, **plain(explanation)}
@@ -140,7 +140,7 @@ def export(
 ) -> None:
     """Write the history of all batches and decisions, or the posterior for ArviZ."""
     with failing(), _opened(specification, state, allow_code) as live:
-        from postgrad.export import write
+        from postgrad.spec.tables.export import write
 
         streams = _chosen(live, item, context)
         _none_found(streams, item, context)
@@ -160,7 +160,7 @@ def plot(
 ) -> None:
     """Draw decisions with their interval, the posterior, surprise and cost over time."""
     with failing(), _opened(specification, state, allow_code) as live:
-        from postgrad.charts import draw_stream
+        from postgrad.spec.tables.charts import draw_stream
 
         streams = _chosen(live, item, context)
         _none_found(streams, item, context)
@@ -188,8 +188,8 @@ def _beside(specification: Path) -> Path:
 def _opened(specification: Path, state: Path | None, allow_code: bool) -> Any:
     """The agents of a file that exists."""
     from postgrad.errors import StoreError
-    from postgrad.live import Live
     from postgrad.spec import load
+    from postgrad.spec.spec_agents import Live
 
     spec, path = load(specification, allow_code=allow_code), state or _beside(specification)
     if not path.is_file():
@@ -215,7 +215,7 @@ def _none_found(found: list[Any], item: str | None, context: str | None) -> None
 
 
 def _decided(live: Any, item: str, context: str | None) -> list[dict[str, Any]]:
-    from postgrad.record import interval
+    from postgrad.agent.record import interval
 
     agent = live.agent(item, context)
     info = agent.info

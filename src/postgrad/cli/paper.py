@@ -104,9 +104,9 @@ def bench(
     """Compare algorithms on the testbed: tables, figures, and where the default is not the best."""
     from rich.console import Console
 
-    from postgrad.bench import bench as run
-    from postgrad.bench import plan
-    from postgrad.paper import provenance
+    from postgrad.research.bench import bench as run
+    from postgrad.research.bench import plan
+    from postgrad.research.paper import provenance
 
     names, chosen = problems or [], split(algorithms)
     check(lambda: plan(names, chosen))
@@ -147,10 +147,10 @@ def _run(
     """Runs experiments, and the claims if these are all; writes what there is to see."""
     from rich.console import Console
 
-    from postgrad.paper import figures, provenance, report
-    from postgrad.paper.claims import assess
-    from postgrad.paper.reproduce import plan
-    from postgrad.paper.reproduce import reproduce as run
+    from postgrad.research.paper import figures, provenance, report
+    from postgrad.research.paper.claims import assess
+    from postgrad.research.paper.reproduce import plan
+    from postgrad.research.paper.reproduce import reproduce as run
 
     chosen = split(algorithms)
     check(lambda: plan(names, chosen))

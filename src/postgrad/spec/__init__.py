@@ -1,6 +1,5 @@
 """Specification files: a decision problem in TOML, without code."""
 
-from postgrad.spec.setup import Setup
-from postgrad.spec.specification import Specification, load
-
-__all__ = ["Setup", "Specification", "load"]
+from postgrad.spec.setup import Setup as Setup
+from postgrad.spec.specification import Specification as Specification
+from postgrad.spec.specification import load as load

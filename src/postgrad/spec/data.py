@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from postgrad.spec.part import Name, Number, Part, Positive
+from postgrad.spec.parts.part import Name, Number, Part, Positive
 
 _Names = Annotated[list[Name], Field(min_length=1, max_length=10_000)]
 

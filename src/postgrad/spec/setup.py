@@ -8,15 +8,16 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from postgrad import presets, problems
+from postgrad.algorithm import presets
+from postgrad.algorithm.policy import initial_decision
 from postgrad.beliefs import Belief, Separate
-from postgrad.contexts import Pool
 from postgrad.errors import DecisionError, SpecificationError
-from postgrad.items import Items
-from postgrad.policy import initial_decision
-from postgrad.problem import Problem
-from postgrad.problems import Instance
+from postgrad.problem.items import Items
+from postgrad.problem.problem import Problem
+from postgrad.research import problems
+from postgrad.research.problems import Instance
 from postgrad.spec.data import names_of
+from postgrad.spec.partial_pooling import Pool
 from postgrad.spec.specification import ReadyMade, Specification, UserCode
 
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from postgrad.errors import SpecificationError
-from postgrad.rules import rule
-from postgrad.spec.beliefs import AnyBelief
-from postgrad.spec.costs import AnyCost
 from postgrad.spec.data import AnyContext, Columns
-from postgrad.spec.models import AnyModel
-from postgrad.spec.part import Name, Number, Numbers, Part
-from postgrad.spec.sets import AnySet
+from postgrad.spec.parts.beliefs import AnyBelief
+from postgrad.spec.parts.costs import AnyCost
+from postgrad.spec.parts.models import AnyModel
+from postgrad.spec.parts.part import Name, Number, Numbers, Part
+from postgrad.spec.parts.sets import AnySet
+from postgrad.spec.rules_of_thumb import rule
 
 # A specification is written by hand.
 _LARGEST, _DEEPEST = 1_000_000, 100

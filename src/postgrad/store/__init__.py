@@ -1,7 +1,8 @@
 """What survives: batches, states and decisions in SQLite. The only room that touches a disk."""
 
-from postgrad.store.database import Database
-from postgrad.store.rows import Batch, Head, Saved, Stale
-from postgrad.store.store import Store
-
-__all__ = ["Batch", "Database", "Head", "Saved", "Stale", "Store"]
+from postgrad.store.database import Database as Database
+from postgrad.store.entries import Batch as Batch
+from postgrad.store.entries import Head as Head
+from postgrad.store.entries import Saved as Saved
+from postgrad.store.entries import Stale as Stale
+from postgrad.store.store import Store as Store

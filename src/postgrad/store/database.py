@@ -10,8 +10,8 @@ from typing import Self
 
 from postgrad.errors import StoreError
 from postgrad.store import schema
-from postgrad.store.digest import digest
-from postgrad.store.witness import Witness
+from postgrad.store.checksum import digest
+from postgrad.store.commit_marker import Witness
 
 # How long to wait for another process that is writing.
 PATIENCE_S = 10.0

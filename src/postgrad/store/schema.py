@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable
 
 from postgrad.errors import StoreError
-from postgrad.store.digest import digest
+from postgrad.store.checksum import digest
 
 # "post" in ASCII: tells such files from other SQLite databases.
 APPLICATION = 0x706F7374

@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from postgrad.errors import StoreError
+from postgrad.store.array_headers import Layouts
+from postgrad.store.checksum import Field, digest
 from postgrad.store.database import Database
-from postgrad.store.digest import Field, digest
-from postgrad.store.layouts import Layouts
-from postgrad.store.rows import Batch, Head, Saved, Stale
+from postgrad.store.entries import Batch, Head, Saved, Stale
 from postgrad.store.schema import STAGES, start_of_chain
 
 # Every so many stages the state is kept as a checkpoint; as time goes on ever fewer remain.

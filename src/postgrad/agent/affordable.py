@@ -1,0 +1,59 @@
+"""How many steps a stage can afford: K for a given time."""
+
+import statistics
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+
+from postgrad.agent.runner import Runner
+from postgrad.algorithm.bayesian_sgd import BayesianSGD
+from postgrad.beliefs import Belief
+from postgrad.errors import SettingError
+from postgrad.numerics.validate import as_array
+from postgrad.problem.problem import Problem
+
+# The two values of K that are timed, how often, and the most that is ever taken.
+_FEW, _MANY, _TIMINGS, _MOST = 1, 9, 7, 200
+
+
+def affordable(
+    problem: Problem, belief: Belief, x: Any, budget_ms: float, options: dict[str, Any]
+) -> int:
+    """The largest K whose stage takes no more than the budget, but one at least.
+
+    Args:
+        problem: Cost, model and feasible set.
+        belief: pi_0.
+        x: x_1.
+        budget_ms: The budget.
+        options: As for `BayesianSGD`, without `iterations`.
+
+    Raises:
+        SettingError: If iterations are among the options, or the budget is not positive.
+    """
+    if "iterations" in options:
+        raise SettingError("budget_ms and iterations both say what K is; give one of them")
+    budget = as_array(budget_ms, SettingError, "budget_ms")
+    if budget.shape != () or not float(budget) > 0:
+        raise SettingError(f"budget_ms must be a positive number, got {budget_ms!r}")
+    few, many = (_stage_ms(problem, belief, x, options | {"iterations": k}) for k in (_FEW, _MANY))
+    each = max((many - few) / (_MANY - _FEW), 1e-6)
+    return int(np.clip(_FEW + (float(budget) - few) / each, 1, _MOST))
+
+
+def _stage_ms(problem: Problem, belief: Belief, x: Any, options: dict[str, Any]) -> float:
+    """How long a stage of one observation takes."""
+    runner = Runner(BayesianSGD(problem, **options), belief, x, alpha=1e-30)
+    theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
+    world = problem.likelihood(jnp.asarray(runner.start.decision), theta)
+    batch = np.asarray(world.sample(random.key(0), (1,)))
+    now, times = runner.start, []
+    for _ in range(1 + _TIMINGS):
+        began = time.perf_counter()
+        now, _ = runner.after(now, batch, None)
+        times.append(time.perf_counter() - began)
+    return 1e3 * statistics.median(times[1:])

@@ -1,0 +1,429 @@
+"""One live decision: observe a batch, ask for the decision, and lose neither."""
+
+import dataclasses
+import functools
+import json
+import os
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Float
+
+from postgrad.agent.affordable import affordable
+from postgrad.agent.explanation import Explanation, explain
+from postgrad.agent.record import Record, Replay
+from postgrad.agent.runner import News, Runner, Snapshot
+from postgrad.agent.settings_check import differences, fingerprint
+from postgrad.agent.stored_history import Past
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
+from postgrad.beliefs import Belief
+from postgrad.errors import (
+    BatchError,
+    DecisionError,
+    DuplicateBatchError,
+    PostgradError,
+    SettingError,
+    StoreError,
+)
+from postgrad.monitoring.misspecification import Alarm, MisspecificationWarning, Monitor
+from postgrad.numerics.validate import as_matrix, as_numbers
+from postgrad.problem.problem import Problem
+from postgrad.store import Batch, Database, Head, Stale, Store
+
+# Names of streams and batches may be this long.
+_LONGEST = 512
+
+
+class Agent:
+    """Keeps one decision good while batches arrive, and says when they do not look like the model.
+
+    Every `observe` is one stage of `BayesianSGD`. Bad input raises a typed error from
+    `postgrad.errors` before anything changes: a batch counts entirely or not at all.
+
+    With a `path`, batches and what came of them are kept in a file. When `observe` returns, the
+    batch is there for good: the process may be killed at any moment, and an agent made with the
+    same arguments goes on where it was, to the last bit. docs/durable.md has the guarantees.
+
+    Batches of any size share a few compiled programs (sizes are padded to powers of two), so only
+    the first batch of a new size class is slow.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Any,
+        *,
+        path: str | os.PathLike[str] | Database | None = None,
+        name: str = "main",
+        recover: bool = False,
+        alpha: float = 1e-3,
+        budget_ms: float | None = None,
+        **options: Any,
+    ):
+        """Start from a prior and an initial decision, or go on from a file.
+
+        Args:
+            problem: Cost, model and feasible set.
+            belief: pi_0.
+            x: x_1, the decision in force until the first batch.
+            path: Where to keep everything: a file, or a `Database` that agents share; in memory,
+                if not given.
+            name: Which of the streams in the file; each has an agent of its own.
+            recover: Whether to go on from the last good state if the file is damaged.
+            alpha: The level of alarms: see `Monitor`.
+            budget_ms: How long a stage may take. K is then as large as fits, found by timing two
+                values of it here and now; `iterations` tells what came out. A file remembers it.
+            **options: As for `BayesianSGD`: gradient, steps, risk, output, iterations, samples,
+                seed.
+
+        Raises:
+            SettingError: If both budget_ms and iterations are given, or the budget is not positive.
+            StoreError: If the file is damaged, or belongs to another problem.
+        """
+        stream, self._shared = _name(name, SettingError, "name"), isinstance(path, Database)
+        if self._shared and recover:
+            raise SettingError("recover belongs to the database that is shared; open it with that")
+        self._database = path if isinstance(path, Database) else Database(path, recover=recover)
+        self._alarms: list[Alarm] | None = None
+        self._now: Snapshot
+        self._head: Head
+        self._before: Snapshot | None = None
+        try:
+            with self._database.lock:
+                if self._database.in_transaction:
+                    raise SettingError("an agent cannot begin inside a transaction; make it before")
+                self._store = Store(self._database, stream)
+                kept = self._store.settings
+                if budget_ms is not None:
+                    options["iterations"] = (
+                        affordable(problem, belief, x, budget_ms, options)
+                        if kept is None
+                        else json.loads(kept)["iterations"]
+                    )
+                self._runner = Runner(BayesianSGD(problem, **options), belief, x, alpha)
+                self._past = Past(self._runner, self._store)
+                self._take_up(belief, alpha)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_up(self, belief: Belief, alpha: float) -> None:
+        """Begins the stream, or goes on with it."""
+        start, store = self._runner.start, self._store
+        parts = (self._runner.algorithm, belief, start.decision, alpha)
+        kept = store.settings
+        if kept is None:
+            settings: dict[str, Any] = {"iterations": self.iterations}
+            if self._shared or self._database.path is not None:  # else nobody comes again
+                settings |= json.loads(fingerprint(*parts))
+            kept = store.create(json.dumps(settings), start.saved)
+        if kept is not None and (lines := differences(kept, *parts)):
+            raise StoreError(
+                "the file was made with other settings: "
+                + "; ".join(lines[:5])
+                + (f"; and {len(lines) - 5} more" if len(lines) > 5 else "")
+                + ". Use those, another name= for a new stream, or another path="
+            )
+        try:
+            self._load()
+        except StoreError:
+            if not self._database.recover:
+                raise
+            self._rebuild()
+
+    def _load(self) -> None:
+        """Takes up what is in the store."""
+        head = self._store.load()
+        now, self._alarms = self._runner.start, None
+        if head.saved.stage > 0:
+            now = self._runner.restored(head.saved, self._store.stills(head.saved))
+        self._move(now, head)
+
+    def _move(self, now: Snapshot, head: Head, before: Snapshot | None = None) -> None:
+        """Takes up a state; if a transaction that is open comes to nothing, the one before."""
+        if self._database.in_transaction:
+            self._database.on_undo(functools.partial(self._move_back, self._now, self._head))
+        self._now, self._head, self._before = now, head, before
+
+    def _move_back(self, now: Snapshot, head: Head) -> None:
+        self._now, self._head, self._before, self._alarms = now, head, None, None
+        self._store.layouts.forget()
+
+    def _rebuild(self) -> None:
+        """Computes the last state anew, from the last good checkpoint and the batches after it."""
+        base = self._store.checkpoint(1 << 62)
+        last = self._store.last_good(0 if base is None else base.stage)
+        now, self._alarms = self._past.snapshot(last), None
+        self._now, self._head = now, self._store.rebuild(now.saved, self._runner.stills(now))
+
+    @property
+    def problem(self) -> Problem:
+        """Cost, model and feasible set."""
+        return self._runner.algorithm.problem
+
+    @property
+    def decision(self) -> np.ndarray:
+        """The decision in force, in the shape of the initial x."""
+        return self._now.decision[()]
+
+    @property
+    def state(self) -> State:
+        """What the algorithm carries from stage to stage."""
+        return self._runner.state(self._now)
+
+    @property
+    def belief(self) -> Belief:
+        """The current posterior."""
+        return self.state.belief
+
+    @property
+    def iterations(self) -> int:
+        """K."""
+        return self._runner.algorithm.iterations
+
+    @property
+    def stage(self) -> int:
+        """How many batches have been observed."""
+        return self._now.stage
+
+    @property
+    def info(self) -> Info | None:
+        """What the last stage told about itself; None before the first."""
+        return self._runner.info(self._now)
+
+    @property
+    def monitor(self) -> Monitor:
+        """The test of whether batches come as foreseen."""
+        return self._runner.monitor(self._now)
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What was noticed so far: data that do not look like the model."""
+        with self._database.lock:
+            if self._alarms is None:
+                self._alarms = self._past.alarms()
+            return tuple(self._alarms)
+
+    def observe(self, batch: Any, *, id: str | None = None, x: Any = None) -> np.ndarray:  # noqa: A002
+        """Bayes' rule, then K projected steps.
+
+        Args:
+            batch: One observation or several along the leading axis; also a frame with the Arrow
+                interface, one column for each entry of an observation.
+            id: A name for the batch. If one of that name was observed before, with the same data,
+                nothing happens, and the decision that was answered then is returned again: so a
+                batch may be delivered twice, and counts once.
+            x: The decision in force when the batch arose; the last one issued, if not given. It
+                may lie outside the feasible set, as the past may.
+
+        Returns:
+            The new decision. The batch and all that came of it are then stored.
+
+        Warns:
+            MisspecificationWarning: If the data do not look like the model. The batch counts.
+            ConvergenceWarning: If the descent does not settle, many stages in a row.
+            LockInWarning: If the decision has come to where data teach nothing more.
+
+        Raises:
+            BatchError: If the batch is empty, not finite numbers or of the wrong shape.
+            SupportError: If an observation lies outside the model's support.
+            ImpossibleDataError: If no theta explains the batch.
+            DuplicateBatchError: If the id was seen before, with other data.
+            DecisionError: If x is not finite numbers in the decision's shape.
+            StepSizeError: If the schedule has come to a step size that is not positive.
+            ModelError: If the model is no proper distribution at x.
+            DivergenceError: If the gradient or the new decision is not finite.
+            StoreError: If the batch could not be stored. It then does not count.
+        """
+        key = None if id is None else _name(id, BatchError, "id")
+        rows = self._rows(batch)
+        in_force = None if x is None else self._in_force(x)
+        with self._database.lock:
+            while True:
+                known = None if key is None else self._store.find(key)
+                if known is not None:
+                    return self._answered_before(*known, rows, in_force)
+                try:
+                    new, news = self._runner.after(self._now, rows, in_force)
+                    entry = _batch(key, in_force, rows, news)
+                    stills = self._runner.stills(new) if new.renewed else None
+                    head = self._store.append(self._head, entry, new.saved, stills)
+                    break
+                except Stale:  # another process was faster: take up its state, and again
+                    self._load()
+                except StoreError:
+                    raise
+                except PostgradError:
+                    if self._store.is_current(self._head):
+                        raise
+                    self._load()
+            self._move(new, head, before=self._now)
+            if news.alarm is not None and self._alarms is not None:
+                self._alarms.append(news.alarm)
+        if news.alarm is not None:
+            warnings.warn(MisspecificationWarning(news.alarm), stacklevel=2)
+        if news.trouble is not None:
+            warnings.warn(news.trouble, stacklevel=2)
+        return new.decision[()]
+
+    def history(self, last: int | None = None) -> Iterator[Record]:
+        """What was observed and decided, from the first batch to the last, read as it is asked for.
+
+        Args:
+            last: Only so many of the latest batches.
+
+        Raises:
+            StoreError: At the first batch that is damaged.
+        """
+        if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 0):
+            raise SettingError(f"last must be a whole number, got {last!r}")
+        end = self.stage
+        first = 1 if last is None else max(1, end - last + 1)
+        return self._past.records(first, end)
+
+    def record(self, id: str) -> Record | None:  # noqa: A002
+        """What came of the batch of that id; None if there was none.
+
+        Raises:
+            StoreError: If it is damaged.
+        """
+        found = self._store.find(_name(id, BatchError, "id"))
+        return None if found is None else next(self._past.records(found[0], found[0]))
+
+    def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
+        """What was believed after each of some stages, in order: computed again, batch by batch.
+
+        Raises:
+            StoreError: If a batch is damaged.
+        """
+        return self._past.beliefs(stages)
+
+    def explain(self) -> Explanation:
+        """The decision, what moved it and what is uncertain about it; `str()` puts it in words."""
+        with self._database.lock:
+            before = self._before
+            if self.stage > 0 and before is None:
+                before = self._before = self._past.snapshot(self.stage - 1)
+            record = next(self.history(last=1), None)
+            return explain(self._runner, self._now, before, record, self.alarms)
+
+    def rollback(self, stage: int) -> np.ndarray:
+        """Goes back to an earlier stage, for good. The ids of later batches may be used again.
+
+        Args:
+            stage: How many batches remain.
+
+        Returns:
+            The decision that was issued then.
+
+        Raises:
+            SettingError: If there was no such stage.
+            StoreError: If it could not be stored. Nothing has changed then.
+        """
+        with self._database.lock:
+            while True:
+                whole = isinstance(stage, int | np.integer) and not isinstance(stage, bool)
+                if not whole or not 0 <= stage <= self.stage:
+                    raise SettingError(f"stage must be from 0 to {self.stage}, got {stage!r}")
+                now = self._past.snapshot(int(stage))
+                try:
+                    head = self._store.rewind(self._head, now.saved, self._runner.stills(now))
+                    break
+                except Stale:
+                    self._load()
+            self._move(now, head)
+            self._alarms = None
+            return self.decision
+
+    def replay(self, since: int = 0) -> Replay:
+        """Computes stages again from the stored batches, and compares to the last bit.
+
+        Args:
+            since: Stages up to this one may be taken from a checkpoint; 0 starts from the prior.
+        """
+        with self._database.lock:
+            return self._past.replay(self._now, since)
+
+    def verify(self) -> None:
+        """Reads everything in the store and checks it; files above 64 MB are not when opened.
+
+        Raises:
+            StoreError: If anything is damaged or missing.
+        """
+        with self._database.lock:
+            self._store.verify(self._store.load())
+
+    def close(self) -> None:
+        """Lets go of the file, unless it is shared. What was observed is stored already."""
+        if not self._shared:
+            self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _answered_before(
+        self, stage: int, batch: Batch, rows: np.ndarray, x: np.ndarray | None
+    ) -> np.ndarray:
+        given = None if x is None else x.tobytes()
+        if (batch.rows, batch.x) != (rows.tobytes(), given):
+            raise DuplicateBatchError(
+                f"batch {batch.id!r} was observed before, at stage {stage}, with other data"
+            )
+        if stage > self.stage:
+            self._load()
+        return self._runner.answer(batch.answer).decision[()]
+
+    def _rows(self, batch: Any) -> Float[np.ndarray, "D ..."]:
+        shape = self._runner.event_shape
+        if hasattr(batch, "__arrow_c_stream__"):
+            batch, _ = as_matrix(batch)
+            batch = batch[:, 0] if not shape and batch.shape[1] == 1 else batch
+        rows = as_numbers(batch, BatchError, "batch")
+        if rows.shape == shape:
+            rows = rows[None]
+        if rows.shape[1:] != shape or rows.ndim != 1 + len(shape):
+            raise BatchError(
+                f"batch must have shape (D, {', '.join(map(str, shape))}), got {rows.shape}"
+            )
+        if rows.shape[0] == 0:
+            raise BatchError("batch must have at least one observation, got none")
+        return rows
+
+    def _in_force(self, x: Any) -> np.ndarray:
+        numbers, shape = as_numbers(x, DecisionError, "x"), self._runner.start.decision.shape
+        if numbers.shape != shape:
+            raise DecisionError(f"x must have shape {shape}, got {numbers.shape}")
+        return numbers
+
+
+def _name(name: Any, error: type[PostgradError], what: str) -> str:
+    """A name that can be stored and found again: any text, within limits."""
+    if not isinstance(name, str):
+        raise error(f"{what} must be a string, got {name!r}")
+    if not 1 <= len(name) <= _LONGEST:
+        raise error(f"{what} must have 1 to {_LONGEST} characters, got {len(name)}")
+    if "\0" in name:
+        raise error(f"{what} must have no NUL character, got {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError as problem:
+        raise error(f"{what} must be proper Unicode, got {name!r}") from problem
+    return name
+
+
+def _batch(name: str | None, x: np.ndarray | None, rows: np.ndarray, news: News) -> Batch:
+    return Batch(
+        id=name,
+        time=time.time(),
+        x=None if x is None else x.tobytes(),
+        rows=rows.tobytes(),
+        answer=news.answer,
+        alarm=None if news.alarm is None else json.dumps(dataclasses.asdict(news.alarm)),
+    )

@@ -1,0 +1,262 @@
+"""Bayesian stochastic gradient descent: one stage of the paper, on one screen.
+
+Algorithms 2.1 and 2.2 of Liu, Lin and Zhou are one function here, `BayesianSGD.step`; 2.1 is 2.2
+with a model that ignores x. Other parts make it other methods:
+
+==============================  ==========================================================
+Algorithm 2.1                   belief `Grid` (or any other), gradient `Pathwise`
+Algorithm 2.2                   belief `Grid`, gradient `MixtureScore`
+known-parameter benchmark       belief `Known`
+MLE method                      belief `MaximumLikelihood`
+repeated gradient descent       gradient `Partial`
+==============================  ==========================================================
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from jaxtyping import Array, Float, Int, PyTree
+
+from postgrad.algorithm.decision_uncertainty import Outlook, outlook, unknown
+from postgrad.algorithm.descents import Course, Descent, Newton, Stage, as_descent
+from postgrad.algorithm.gradients import Automatic, Gradient, Pathwise
+from postgrad.algorithm.outputs import Last, Output
+from postgrad.algorithm.policy import Policy, first_stage, initial_decision
+from postgrad.algorithm.risks import Mean, Risk
+from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.separable_cost import adds_over_coordinates
+from postgrad.algorithm.surprise import Surprise, surprise
+from postgrad.beliefs import Belief
+from postgrad.errors import PriorError, SettingError
+from postgrad.numerics.validate import as_count, as_key
+from postgrad.problem.problem import Decision, Problem
+
+# What the default draws for each look at the posterior: so many thetas, and xi for each.
+_THETAS, _DRAWS, _ITERATIONS = 256, 16, 6
+
+
+class State(eqx.Module):
+    """Everything that is carried from stage to stage. No random key: that derives from the stage.
+
+    Attributes:
+        stage: t, the number of the stage to come: 1 before the first batch.
+        belief: pi_{t-1}.
+        x: x_t, the iterate of the descent.
+        progress: What the descent remembers.
+        output: What is issued, given the iterates so far.
+        only_marginals: Whether the cost adds over the coordinates of xi: see `marginals`.
+    """
+
+    stage: Int[Array, ""]
+    belief: Belief
+    x: Decision
+    progress: PyTree
+    output: Output
+    only_marginals: bool = eqx.field(static=True)
+
+    @property
+    def decision(self) -> Decision:
+        """What is issued and in force: x_t itself, unless the output says otherwise."""
+        return self.output.decision(self.x)
+
+
+class Info(eqx.Module):
+    """What a stage tells about itself.
+
+    Attributes:
+        log_predictive: log f_hat_{t-1}(y_j; x_t), how well each observation was foreseen.
+        surprise: Where the batch lies among those that pi_{t-1} foresaw.
+        course: How the descent went: gradients and their noise, curvature, gain.
+        outlook: What is uncertain about the decision, and what it costs not to know.
+    """
+
+    log_predictive: Float[Array, " D"]
+    surprise: Surprise
+    course: Course
+    outlook: Outlook
+
+
+class BayesianSGD(Policy):
+    """The paper's algorithm, its parts chosen by the user.
+
+    With nothing chosen it issues the decision that the posterior deserves, the minimiser of the
+    posterior-averaged cost, to within what matters: see `Newton`. `presets.paper()` are the options
+    of the algorithm as the paper prints it.
+
+    Attributes:
+        problem: Cost, model and feasible set.
+        gradient: The estimator of the gradient of the Bayesian average.
+        descent: What is done with it.
+        risk: How costs under different theta are weighed; the paper takes their mean.
+        output: What is issued: the last iterate, an average or the rate theorem's z_T.
+        iterations: K, gradient steps a stage.
+        samples: Draws that each gradient averages over: of theta, and of xi for each of these.
+        key: The seed. Stage t uses `fold_in(key, t)` and nothing else.
+    """
+
+    problem: Problem
+    gradient: Gradient
+    descent: Descent
+    risk: Risk
+    output: Callable[[Decision], Output]
+    iterations: int = eqx.field(static=True)
+    samples: tuple[int, int] = eqx.field(static=True)
+    key: Array
+
+    def __init__(
+        self,
+        problem: Problem,
+        gradient: Gradient | None = None,
+        *,
+        steps: Any = None,
+        risk: Risk | None = None,
+        output: Callable[[Decision], Output] = Last,
+        iterations: int | None = None,
+        samples: int | tuple[int, int] | None = None,
+        seed: int | Array = 0,
+    ):
+        """Choose the parts.
+
+        Args:
+            problem: Cost, model and feasible set.
+            gradient: Pathwise where the model allows it, a sum over all values or the score
+                elsewhere, if not given.
+            steps: A descent such as `Newton()` (the default) or `SGLD(...)`; a number, a schedule
+                t -> a_t or an optax optimiser for plain projected steps.
+            risk: `Mean()`, if not given.
+            output: What is issued: `Last`, `Average`, `RandomIterate` or `Perturbed(...)`.
+            iterations: K; 6 for Newton steps and 1 for others, if not given.
+            samples: Draws for each gradient, or a pair: of theta, and of xi for each of these.
+                4096 = 256 x 16 for Newton steps and 1 for others, if not given. With powers of two
+                the draws are evenly spread.
+            seed: A number or a JAX key.
+
+        Raises:
+            StepSizeError: If the first step size is not positive.
+            SettingError: If a count is not a positive whole number, or a part is none.
+        """
+        self.problem = problem
+        self.gradient = Automatic() if gradient is None else gradient
+        self.descent = Newton() if steps is None else as_descent(steps)
+        self.risk = Mean() if risk is None else risk
+        for name, kind, example in (
+            ("gradient", Gradient, "Pathwise()"),
+            ("risk", Risk, "CVaR(0.9)"),
+        ):
+            if not isinstance(part := getattr(self, name), kind):
+                raise SettingError(f"{name} must be one such as {example}, got {part!r}")
+        if not callable(output):
+            raise SettingError(f"output must be a class such as Average, got {output!r}")
+        self.output = output
+        solves = isinstance(self.descent, Newton)
+        if iterations is None:
+            iterations = _ITERATIONS if solves else 1
+        self.iterations = as_count(iterations, SettingError, "iterations")
+        self.samples = _sizes(samples, solves)
+        if not isinstance(self.risk, Mean) and not solves:
+            raise SettingError(
+                f"{self.risk} needs several draws of xi for each of several thetas, which Newton "
+                f"steps take; leave `steps` out"
+            )
+        self.key = as_key(seed, SettingError)
+
+    def init(self, belief: Belief | None, x: Any) -> State:
+        """The state before the first stage, after trying all parts on each other.
+
+        Args:
+            belief: pi_0.
+            x: x_1, the initial decision. Its shape is the shape of all decisions.
+
+        Raises:
+            DecisionError: If x is not finite numbers inside the feasible set.
+            PriorError: If belief is none.
+            ModelError, CostError, GradientError: If the parts do not fit.
+        """
+        if not isinstance(belief, Belief):
+            raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
+        x = initial_decision(self.problem, x)
+        thetas = belief.examples()
+        theta = jax.tree.map(lambda leaf: leaf[0], thetas)
+        self.problem.check(x, thetas)
+        belief = belief.bind(self.problem, x)
+        self.gradient.check(self.problem, x, theta)
+        along_paths = isinstance(self.gradient, Automatic | Pathwise)
+        output = self.output(x)
+        if not isinstance(output, Output):
+            raise SettingError(f"output must be a class such as Average, got {self.output!r}")
+        return State(
+            stage=first_stage(),
+            belief=belief,
+            x=x,
+            progress=self.descent.init(x),
+            output=output,
+            only_marginals=isinstance(self.descent, Newton)
+            and along_paths
+            and adds_over_coordinates(self.problem, x, theta),
+        )
+
+    def step(
+        self,
+        state: State,
+        batch: Float[Array, "D ..."],
+        *,
+        weight: Float[Array, " D"] | None = None,
+        x: Decision | None = None,
+    ) -> tuple[State, Info]:
+        """One stage: learn, descend, decide.
+
+        Args:
+            state: The state after stage t - 1.
+            batch: y_{t,1}, ..., y_{t,D} along the leading axis.
+            weight: How much each observation counts; all once, if not given.
+            x: The decision in force when the batch arose; the last one issued, if not given.
+        """
+        problem, t = self.problem, state.stage
+        key = random.fold_in(self.key, t)
+        key_output, key_belief, key_surprise, key_outlook = (
+            random.fold_in(key, np.uint32(i)) for i in (1, 2**32 - 1, 2**32 - 2, 2**32 - 3)
+        )
+        x_t = state.decision if x is None else x
+
+        # Learn: pi_t from pi_{t-1} and the batch, which arose under x_t.
+        belief = state.belief.update(problem.likelihood, x_t, batch, weight, key_belief)
+
+        # Descend: K projected steps, theta from the posterior, xi from the model at theta.
+        size = jnp.asarray(batch.shape[0], float) if weight is None else jnp.sum(weight)
+        landscape = Landscape(problem, self.gradient, self.risk, belief, state.only_marginals)
+        stage = Stage(landscape, t, key, size, self.iterations, *self.samples)
+        x_next, progress, course = self.descent.descend(stage, state.x, state.progress)
+
+        # Decide: issue the last iterate, or what the output makes of the iterates.
+        a_t = self.descent.step_size(t)
+        output = state.output.follow(state.x, x_next, a_t, key_output, problem.feasible)
+
+        log_predictive = jax.vmap(lambda y: state.belief.log_mixture(problem.likelihood, x_t, y))(
+            batch
+        )
+        foreseen = surprise(state.belief, problem.likelihood, x_t, batch, weight, key_surprise)
+        ahead = unknown(x_next)
+        if isinstance(self.descent, Newton):  # others measure no curvature
+            ahead = outlook(landscape, x_next, course.curvature, batch, weight, key_outlook)
+        info = Info(log_predictive, foreseen, course, ahead)
+        return State(t + 1, belief, x_next, progress, output, state.only_marginals), info
+
+
+def _sizes(samples: int | tuple[int, int] | None, solves: bool) -> tuple[int, int]:
+    """How many thetas, and how many draws of xi for each."""
+    if samples is None:
+        return (_THETAS, _DRAWS) if solves else (1, 1)
+    if isinstance(samples, tuple) and len(samples) == 2:
+        m, r = (as_count(count, SettingError, "samples") for count in samples)
+        if r > 1 and not solves:
+            raise SettingError(f"samples must be one number for steps of this kind, got {samples}")
+        return m, r
+    count = as_count(samples, SettingError, "samples")
+    if solves and count > _THETAS and count % _THETAS == 0:
+        return _THETAS, count // _THETAS
+    return count, 1

@@ -1,0 +1,52 @@
+"""The estimator that the model allows."""
+
+from typing import ClassVar
+
+from jaxtyping import Array, PyTree
+
+from postgrad.algorithm.gradients.enumerate import Enumerate
+from postgrad.algorithm.gradients.gradient import Gradient
+from postgrad.algorithm.gradients.pathwise import Pathwise
+from postgrad.algorithm.gradients.score import Score
+from postgrad.beliefs import Belief
+from postgrad.problem.problem import Decision, Problem
+
+# Beyond so many values a sum over them costs more than it saves.
+_FEW = 256
+
+
+class Automatic(Gradient):
+    """`Pathwise` where draws are differentiable, `Enumerate` where they have few values.
+
+    `Score` elsewhere.
+    """
+
+    unbiased: ClassVar[bool] = True
+
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
+        """The choice is made when the program is traced, and costs nothing when it runs."""
+        chosen = self.choice(problem, x, theta)
+        return chosen.surrogate(problem, belief, x, theta, key, level)
+
+    def choice(self, problem: Problem, x: Decision, theta: PyTree) -> Gradient:
+        """The estimator for the problem."""
+        kind = problem.kind(x, theta)
+        if kind.has_rsample:
+            return Pathwise()
+        return Enumerate() if 0 < kind.values <= _FEW else Score()
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """As the choice does."""
+        return self.choice(problem, x, theta).uses_level(problem, x, theta)
+
+    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
+        """As the choice does."""
+        self.choice(problem, x, theta).check(problem, x, theta)

@@ -1,0 +1,51 @@
+"""The sum over everything that can happen."""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from postgrad.algorithm.gradients.gradient import Gradient
+from postgrad.beliefs import Belief
+from postgrad.errors import GradientError
+from postgrad.problem.problem import Decision, Problem
+
+
+class Enumerate(Gradient):
+    """The exact derivative where xi has finitely many values, as a sale or a count out of n has.
+
+    grad_x sum_k f(k; x, theta) h(x, k)
+
+    No draw of xi, hence none of its noise; a cost that jumps between values does no harm.
+    """
+
+    unbiased: ClassVar[bool] = True
+
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
+        """H(x, theta)."""
+        del belief, key, level
+        law = problem.model(x, theta)
+        values = law.enumerate_support(expand=False)
+        costs = jax.vmap(lambda xi: problem.cost(x, xi))(values)
+        expected = jnp.sum(jnp.exp(jax.vmap(law.log_prob)(values)) * costs)
+        return expected, expected
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """No score, no level."""
+        del problem, x, theta
+        return False
+
+    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
+        """The values must be finitely many."""
+        kind = problem.kind(x, theta)
+        if not kind.values:
+            raise GradientError(f"Enumerate needs finitely many values, but {kind.name} has more")

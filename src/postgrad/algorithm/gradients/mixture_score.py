@@ -1,0 +1,41 @@
+"""The paper's estimator for decision-dependent uncertainty."""
+
+from typing import ClassVar
+
+from jaxtyping import Array, PyTree
+
+from postgrad.algorithm.gradients.gradient import Gradient, check_score, score_surrogate
+from postgrad.beliefs import Belief
+from postgrad.problem.problem import Decision, Problem
+
+
+class MixtureScore(Gradient):
+    """The paper's eq. dependent gradient estimator, with f_hat over the whole belief.
+
+    grad_x h(x, xi) + h(x, xi) grad_x f_hat_t(xi; x) / f_hat_t(xi; x),
+    xi ~ f(.; x, theta),   theta ~ pi_t,   f_hat_t(.; x) = E_{pi_t} f(.; x, theta).
+    """
+
+    unbiased: ClassVar[bool] = True
+
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
+        """Both terms at one draw."""
+        return score_surrogate(
+            problem, lambda x, xi: belief.log_mixture(problem.model, x, xi), x, theta, key, level
+        )
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """Where the model depends on x."""
+        return problem.kind(x, theta).depends_on_decision
+
+    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
+        """The support must not depend on x."""
+        check_score(problem, x, theta)

@@ -1,0 +1,42 @@
+"""The first term alone: repeated gradient descent."""
+
+from typing import ClassVar
+
+from jax import lax
+from jaxtyping import Array, PyTree
+
+from postgrad.algorithm.gradients.gradient import Gradient
+from postgrad.beliefs import Belief
+from postgrad.problem.problem import Decision, Problem
+
+
+class Partial(Gradient):
+    """grad_x h(x, xi) with xi held fixed, blind to what x does to the data.
+
+    Biased where the model depends on x: descent with it ends at the performatively stable point
+    (Perdomo et al., 2020), not at the optimum.
+    """
+
+    unbiased: ClassVar[bool] = False
+
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
+        """The cost with xi held fixed."""
+        del belief, level
+        cost = problem.cost(x, problem.model(lax.stop_gradient(x), theta).sample(key))
+        return cost, cost
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """No score, no level."""
+        del problem, x, theta
+        return False
+
+    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
+        """Biased by intent."""

@@ -1,0 +1,54 @@
+"""The derivative along the sample path."""
+
+from typing import ClassVar
+
+from jaxtyping import Array, PyTree
+
+from postgrad.algorithm.gradients.gradient import Gradient
+from postgrad.beliefs import Belief
+from postgrad.errors import GradientError
+from postgrad.problem.problem import Decision, Problem
+
+
+class Pathwise(Gradient):
+    """d/dx h(x, xi(x, theta, noise)): infinitesimal perturbation analysis.
+
+    Where the model ignores x this is the paper's eq. independent gradient estimator,
+
+        grad_x h(x, xi),   xi ~ f(.; theta),   theta ~ pi_t.
+
+    Where the model depends on x, xi is a differentiable transform of x and noise, and the total
+    derivative goes through it: unbiased, with far less variance than a score. The cost must be
+    continuous in (x, xi), as costs of stock, price and staff are: the derivative along a path does
+    not see a jump.
+    """
+
+    unbiased: ClassVar[bool] = True
+
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
+        """The cost along the path of one draw."""
+        del belief, level
+        cost = problem.cost(x, problem.model(x, theta).sample(key))
+        return cost, cost
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """No score, no level."""
+        del problem, x, theta
+        return False
+
+    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
+        """A model that depends on x must be reparameterised, else half the derivative is lost."""
+        kind = problem.kind(x, theta)
+        if kind.depends_on_decision and not kind.has_rsample:
+            raise GradientError(
+                f"Pathwise needs draws that are differentiable in x, but {kind.name} has none and "
+                f"the model depends on x; use Score() or MixtureScore()"
+            )

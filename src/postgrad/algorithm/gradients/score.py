@@ -1,0 +1,45 @@
+"""The score at the sampled theta."""
+
+from typing import ClassVar
+
+from jaxtyping import Array, PyTree
+
+from postgrad.algorithm.gradients.gradient import Gradient, check_score, score_surrogate
+from postgrad.beliefs import Belief
+from postgrad.distributions.density import log_density
+from postgrad.problem.problem import Decision, Problem
+
+
+class Score(Gradient):
+    """The likelihood-ratio estimator at the sampled theta.
+
+        grad_x h(x, xi) + h(x, xi) grad_x log f(xi; x, theta),   xi ~ f(.; x, theta),  theta ~ pi_t.
+
+    `MixtureScore` is its conditional expectation given xi: this one costs O(1) instead of
+    O(|Theta|), with somewhat more variance.
+    """
+
+    unbiased: ClassVar[bool] = True
+
+    def surrogate(
+        self,
+        problem: Problem,
+        belief: Belief,
+        x: Decision,
+        theta: PyTree,
+        key: Array,
+        level: float | Array = 0.0,
+    ) -> tuple[Array, Array]:
+        """Both terms at one draw."""
+        del belief
+        return score_surrogate(
+            problem, lambda x, xi: log_density(problem.model(x, theta), xi), x, theta, key, level
+        )
+
+    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """Where the model depends on x."""
+        return problem.kind(x, theta).depends_on_decision
+
+    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
+        """The support must not depend on x."""
+        check_score(problem, x, theta)

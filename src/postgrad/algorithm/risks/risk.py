@@ -1,0 +1,47 @@
+"""The contract of a risk measure over the posterior."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from postgrad.errors import SettingError
+from postgrad.numerics.validate import as_array, is_concrete
+
+
+class Risk(eqx.Module):
+    """What to minimise when theta is uncertain: rho_{theta ~ pi} H(x, theta).
+
+    The Bayesian risk optimisation of Zhou and Xie (2015) and Wu, Zhu and Zhou (2018), which the
+    paper's conclusions point to. The risk is over theta, what we do not know; the noise in xi is
+    averaged out inside H. Given H_j = H(x, theta_j) at draws theta_1, ..., theta_m ~ pi,
+
+        grad_x rho  =  sum_j w_j(H) grad_x H(x, theta_j),
+
+    so a risk measure is a rule for weights. H_j itself is an average over a few draws of xi, whose
+    error goes into the weights: the inner draws must be many enough that H_j orders the thetas
+    (docs/risk.md says how many).
+
+    Laws, checked for every final class: the weights sum to one; adding a constant to all costs adds
+    it to the value and leaves the weights alone; the weights are the derivative of the value.
+    """
+
+    @abc.abstractmethod
+    def value(self, costs: Float[Array, " m"]) -> Float[Array, ""]:
+        """The risk of m equally likely costs."""
+
+    @abc.abstractmethod
+    def weights(self, costs: Float[Array, " m"]) -> Float[Array, " m"]:
+        """w_j: what each cost adds to rho when it rises by one."""
+
+
+def as_level(alpha: object) -> Array:
+    """A probability level in [0, 1).
+
+    Raises:
+        SettingError: If it is none.
+    """
+    level = as_array(alpha, SettingError, "alpha")
+    if level.shape != () or (is_concrete(level) and not 0.0 <= float(level) < 1.0):
+        raise SettingError(f"alpha must be a number in [0, 1), got {alpha!r}")
+    return level

@@ -1,0 +1,1 @@
+"""Beliefs with closed forms, for the models they are conjugate to."""

@@ -1,0 +1,132 @@
+"""Probabilities."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import betaln
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.beliefs.conjugate.conjugate import (
+    Conjugate,
+    difference_of_normalisers,
+    hyperparameters,
+)
+from postgrad.beliefs.forgetting import Memory
+from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.gamma_draws import log_gamma
+from postgrad.problem.problem import Decision, Model, coordinates
+
+# The probability at which a model is read.
+_SOME = 0.25
+
+
+class Beta(Conjugate):
+    """theta ~ Beta(a, b), a probability.
+
+    ==============================  ===========  ===========
+    data                            added to a   added to b
+    ==============================  ===========  ===========
+    Bernoulli(theta)                y            1 - y
+    Binomial(n(x), theta)           y            n - y
+    Geometric(theta)                1            y
+    NegativeBinomial(r(x), theta)   y            r
+    ==============================  ===========  ===========
+
+    The last is numpyro's: y successes, of probability theta, before r failures. Models in
+    1 - theta are read too, and swap the two columns. theta may be an array, for data with
+    independent coordinates.
+    """
+
+    prior: dict[str, Array]
+    data: Sum
+    memory: Memory
+    form: ClassVar[str] = (
+        "theta in Bernoulli(theta), Binomial(n(x), theta), Geometric(theta) or "
+        "NegativeBinomial(r(x), theta)"
+    )
+    families: ClassVar[tuple[str, ...]] = (
+        *("BernoulliProbs", "BernoulliLogits", "BinomialProbs", "BinomialLogits"),
+        *("GeometricProbs", "GeometricLogits"),
+        *("NegativeBinomialProbs", "NegativeBinomialLogits", "NegativeBinomial2"),
+    )
+
+    def __init__(self, successes: Any, failures: Any, *, forget: Any = None):
+        """A prior with mean a / (a + b).
+
+        Args:
+            successes: a.
+            failures: b.
+            forget: What remains of the evidence after one more batch; everything, if not given.
+        """
+        positive = ("successes", "failures")
+        self.prior = hyperparameters(positive, successes=successes, failures=failures)
+        self.data = Sum.zeros_like(self.prior)
+        self.memory = Memory(forget)
+
+    @property
+    def successes(self) -> Float[Array, "..."]:
+        """a_t."""
+        return self.prior["successes"] + self.data.value["successes"]
+
+    @property
+    def failures(self) -> Float[Array, "..."]:
+        """b_t."""
+        return self.prior["failures"] + self.data.value["failures"]
+
+    def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
+        """What is added to a and b."""
+        theta = jnp.full_like(self.prior["successes"], _SOME)
+        successes, failures, probability = _outcomes(coordinates(likelihood(x, theta)), y)
+        straight = probability < 0.5  # and not 1 - theta
+        return {
+            "successes": jnp.where(straight, successes, failures),
+            "failures": jnp.where(straight, failures, successes),
+        }
+
+    def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
+        """Successes times log theta plus failures times log(1 - theta)."""
+        failed = statistics["failures"] * jnp.log1p(-theta)
+        return jnp.sum(statistics["successes"] * jnp.log(theta) + failed)
+
+    def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
+        """Beta-binomial and the like."""
+        a, b = self.successes, self.failures
+        seen = self.statistics(model, x, y)
+        gained = betaln(a + seen["successes"], b + seen["failures"]) - betaln(a, b)
+        return difference_of_normalisers(
+            self, model, x, y, jnp.full_like(a, _SOME), jnp.sum(gained)
+        )
+
+    def estimate(self) -> PyTree:
+        """The share of successes."""
+        successes, failures = (self.data.value[name] for name in ("successes", "failures"))
+        return successes / (successes + failures)
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """From two gamma draws, by their logarithms: either may be tiny."""
+        both = jnp.stack([self.successes, self.failures])
+        full = jnp.broadcast_to(both, shape + both.shape)
+        a, b = jnp.moveaxis(log_gamma(key, full), len(shape), 0)
+        return jax.nn.sigmoid(a - b)
+
+    def examples(self) -> PyTree:
+        """Spread over the interval."""
+        values = jnp.asarray([0.5, 0.1, 0.3, 0.7, 0.9])
+        return jnp.broadcast_to(
+            values.reshape(-1, *(1,) * self.prior["successes"].ndim),
+            (5, *self.prior["successes"].shape),
+        )
+
+
+def _outcomes(member: Any, y: Array) -> tuple[Array, Array, Array]:
+    """Successes and failures in an observation, and the probability of a success."""
+    name = type(member).__name__
+    if name.startswith("Bernoulli"):
+        return y, 1.0 - y, member.probs
+    if name.startswith("Binomial"):
+        return y, member.total_count - y, member.probs
+    if name.startswith("Geometric"):
+        return jnp.ones_like(y), y, member.probs
+    # Negative binomial counts are Poisson with a Gamma(r, rate) intensity in numpyro.
+    return y, member.concentration, 1.0 / (1.0 + member.rate)

@@ -1,0 +1,184 @@
+"""Beliefs whose form no data can change: a few sums are the whole posterior."""
+
+import abc
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from jaxtyping import Array, Bool, Float, PyTree
+
+from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.forgetting import Memory
+from postgrad.distributions.density import log_density, log_formula, settle
+from postgrad.errors import ModelError, PriorError
+from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.problem.problem import Decision, Model, Problem, kind_of
+
+# How closely the model's log-density must be the family's, relative to its size.
+_TOLERANCE = 1e-7
+
+
+class Conjugate(Belief):
+    """A conjugate prior, exact and O(1) per batch.
+
+    If log f(y; x, theta) = psi(theta) . S(y; x) + log b(y; x) for some features psi of theta, then
+
+        pi_0(theta)  ~  exp(psi(theta) . chi)   gives   pi_t(theta)  ~  exp(psi(theta) . chi_t),
+        chi_t  =  chi + sum_{s <= t} S(y_s; x_s).
+
+    Decisions may shift and scale the data: S sees them, psi does not. Whether a model is of this
+    kind is tried when the belief is bound to it, on decisions near and far, parameters and data.
+
+    Sums are kept with what rounding takes from them, so a million batches are as good as their
+    total.
+
+    Attributes:
+        prior: chi, or what defines it.
+        data: The sum of S.
+        memory: How much of the past counts.
+    """
+
+    prior: eqx.AbstractVar[PyTree]
+    data: eqx.AbstractVar[Sum]
+    memory: eqx.AbstractVar[Memory]
+    # What a model must be, in words; and its classes, by name.
+    form: eqx.AbstractClassVar[str]
+    families: eqx.AbstractClassVar[tuple[str, ...]]
+
+    @abc.abstractmethod
+    def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
+        """S(y; x) of one observation inside the support."""
+
+    @abc.abstractmethod
+    def log_kernel(self, theta: PyTree, statistics: PyTree) -> Float[Array, ""]:
+        """psi(theta) . S."""
+
+    @abc.abstractmethod
+    def log_predictive(self, model: Model, x: Decision, y: Array) -> Float[Array, ""]:
+        """Log f_hat(y; x) of one observation inside the support."""
+
+    @abc.abstractmethod
+    def estimate(self) -> PyTree:
+        """argmax_theta psi(theta) . sum S, the maximum-likelihood estimate: no prior in it."""
+
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
+    ) -> Self:
+        """Adds the batch's statistics."""
+        del key
+        each = jax.vmap(lambda y: self.statistics(likelihood, x, y))(batch)
+        total = jax.tree.map(lambda leaf: _weighted_sum(leaf, weight), each)
+        kept = self.data if self.memory.forget is None else self.data.scaled(self.memory.forget)
+        new = kept.add(total), self.memory.after(batch, weight)
+        return eqx.tree_at(lambda belief: (belief.data, belief.memory), self, new)
+
+    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
+        """In closed form."""
+        theta = jax.tree.map(lambda leaf: leaf[0], self.examples())
+        safe, inside = settle(model(x, theta), xi)
+        return jnp.where(inside, self.log_predictive(model, x, safe), -jnp.inf)
+
+    @property
+    def effective_size(self) -> Array:
+        """That of the memory."""
+        return self.memory.size
+
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """Try whether the model is of the family.
+
+        Raises:
+            ModelError: Naming both, if it is not.
+        """
+        name, likelihood = type(self).__name__, problem.likelihood
+        kind = kind_of(likelihood, x, jax.tree.map(lambda leaf: leaf[0], self.examples()))
+        found = kind.coordinate
+        if found not in self.families:
+            raise ModelError(f"{name} is the belief of {self.form}, but the model is {found}")
+        try:
+            agrees = bool(_agrees(self, likelihood, problem.decisions(x)))
+        except (AttributeError, TypeError, ValueError, KeyError, IndexError) as problem_found:
+            raise ModelError(
+                f"{name} is the belief of {self.form}; the model is a {found}, but cannot be "
+                f"read so: {problem_found}"
+            ) from problem_found
+        if not agrees:
+            raise ModelError(
+                f"{name} is the belief of {self.form}; the model is a {found}, but another "
+                f"function of theta or x"
+            )
+        return self
+
+
+@eqx.filter_jit
+def _agrees(belief: Conjugate, likelihood: Model, xs: Float[Array, "k ..."]) -> Bool[Array, ""]:
+    """Whether log f - psi . S is the same for all theta, at several decisions and data."""
+    thetas = belief.examples()
+    count = jax.tree.leaves(thetas)[0].shape[0]
+
+    def rest(x: Decision, y: Array) -> tuple[Array, Array]:
+        statistics = belief.statistics(likelihood, x, y)
+        log_f = jax.vmap(lambda theta: log_density(likelihood(x, theta), y))(thetas)
+        kernel = jax.vmap(lambda theta: belief.log_kernel(theta, statistics))(thetas)
+        return log_f - kernel, jnp.max(jnp.abs(log_f)) + jnp.max(jnp.abs(kernel))
+
+    def draw(x: Decision, theta: PyTree, key: Array) -> Array:
+        return jnp.asarray(likelihood(x, theta).sample(key), float)
+
+    def holds(x: Decision, key: Array) -> Array:
+        ys = jax.vmap(draw, in_axes=(None, 0, 0))(x, thetas, random.split(key, count))
+        rests, sizes = jax.vmap(lambda y: rest(x, y))(ys)
+        gaps = jnp.max(rests, axis=1) - jnp.min(rests, axis=1)
+        return jnp.all(gaps <= _TOLERANCE * (1.0 + sizes))  # NaN is no agreement
+
+    return jnp.all(jax.vmap(holds)(xs, random.split(random.key(0), xs.shape[0])))
+
+
+def _weighted_sum(each: Float[Array, "D ..."], weight: Array | None) -> Array:
+    if weight is None:
+        return jnp.sum(each, axis=0)
+    wide = weight.reshape(-1, *(1,) * (each.ndim - 1))
+    return jnp.sum(jnp.where(wide > 0, wide * each, 0.0), axis=0)
+
+
+def hyperparameters(positive: tuple[str, ...] = (), **values: Any) -> dict[str, Array]:
+    """Numbers or arrays of them, made one shape; those that must be are checked to be positive.
+
+    Raises:
+        PriorError: If they are no numbers, do not fit together, or are not positive.
+    """
+    arrays = {name: as_array(value, PriorError, name) for name, value in values.items()}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    try:
+        shape = np.broadcast_shapes(*shapes.values())
+    except ValueError as problem:
+        raise PriorError(f"the prior's numbers must have one shape, got {shapes}") from problem
+    for name in positive:
+        if is_concrete(arrays[name]) and not bool(jnp.all(arrays[name] > 0)):
+            raise PriorError(f"{name} must be positive, got {np.asarray(arrays[name])}")
+    return {name: jnp.broadcast_to(array, shape) for name, array in arrays.items()}
+
+
+def difference_of_normalisers(
+    belief: Conjugate, model: Model, x: Decision, y: Array, theta: PyTree, gained: Array
+) -> Float[Array, ""]:
+    """Log f_hat(y; x) = A(chi + S) - A(chi) + log b(y; x), with A the log-normaliser of pi.
+
+    Args:
+        belief: pi.
+        model: f.
+        x: The decision.
+        y: The observation.
+        theta: Some theta, from whose log-density log b is read.
+        gained: A(chi + S) - A(chi).
+    """
+    kernel = belief.log_kernel(theta, belief.statistics(model, x, y))
+    return gained + log_formula(model(x, theta), y) - kernel

@@ -1,0 +1,91 @@
+"""Probabilities of several outcomes."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.beliefs.conjugate.conjugate import (
+    Conjugate,
+    difference_of_normalisers,
+    hyperparameters,
+)
+from postgrad.beliefs.forgetting import Memory
+from postgrad.errors import PriorError
+from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.gamma_draws import log_gamma
+from postgrad.problem.problem import Decision, Model
+
+
+class Dirichlet(Conjugate):
+    """theta ~ Dirichlet(a_1, ..., a_k), the probabilities of k outcomes.
+
+    Each outcome that is seen, in Categorical(theta) or Multinomial(n(x), theta), adds one to its a.
+    """
+
+    prior: Float[Array, " k"]
+    data: Sum
+    memory: Memory
+    form: ClassVar[str] = "theta in Categorical(theta) or Multinomial(n(x), theta)"
+    families: ClassVar[tuple[str, ...]] = (
+        *("CategoricalProbs", "CategoricalLogits", "MultinomialProbs", "MultinomialLogits"),
+    )
+
+    def __init__(self, concentration: Any, *, forget: Any = None):
+        """A prior with mean a / sum a.
+
+        Args:
+            concentration: a, one positive number for each of two or more outcomes.
+            forget: What remains of the evidence after one more batch; everything, if not given.
+        """
+        name = "concentration"
+        self.prior = hyperparameters((name,), concentration=concentration)[name]
+        if self.prior.ndim != 1 or self.prior.size < 2:
+            raise PriorError(
+                f"concentration must have one entry for each of two or more outcomes, got "
+                f"shape {self.prior.shape}"
+            )
+        self.data = Sum.zeros_like(self.prior)
+        self.memory = Memory(forget)
+
+    @property
+    def concentration(self) -> Float[Array, " k"]:
+        """a_t."""
+        return self.prior + self.data.value
+
+    def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
+        """How often each outcome was seen."""
+        del likelihood, x
+        if jnp.ndim(y) > 0:
+            return y
+        return jax.nn.one_hot(jnp.asarray(y, int), self.prior.size, dtype=float)
+
+    def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
+        """Counts times log theta."""
+        return jnp.sum(statistics * jnp.log(theta))
+
+    def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
+        """Dirichlet-multinomial."""
+        a, seen = self.concentration, self.statistics(model, x, y)
+        gained = jnp.sum(gammaln(a + seen) - gammaln(a))
+        gained -= gammaln(jnp.sum(a + seen)) - gammaln(jnp.sum(a))
+        even = jnp.full_like(a, 1.0 / a.size)
+        return difference_of_normalisers(self, model, x, y, even, gained)
+
+    def estimate(self) -> PyTree:
+        """The shares."""
+        return self.data.value / jnp.sum(self.data.value)
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """Gamma draws over their sum, by their logarithms: all may be tiny."""
+        full = jnp.broadcast_to(self.concentration, shape + self.prior.shape)
+        return jax.nn.softmax(log_gamma(key, full))
+
+    def examples(self) -> PyTree:
+        """The even one, and some others."""
+        k = self.prior.size
+        tilts = np.outer([0.0, 1.0, -1.0, 2.0], np.linspace(-1.0, 1.0, k))
+        return jax.nn.softmax(jnp.asarray(tilts))

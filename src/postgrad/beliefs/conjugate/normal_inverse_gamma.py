@@ -1,0 +1,135 @@
+"""The mean and the spread of normal data."""
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+from jax import random
+from jax.scipy.special import gammaln
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.beliefs.conjugate.conjugate import Conjugate, hyperparameters
+from postgrad.beliefs.conjugate.normal import is_lognormal
+from postgrad.beliefs.forgetting import Memory
+from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.gamma_draws import gamma
+from postgrad.problem.problem import Decision, Model, coordinates
+
+
+class NormalInverseGamma(Conjugate):
+    """y ~ N(c(x) mu + g(x), (s(x) sigma)^2), theta = {"mean": mu, "scale": sigma} unknown.
+
+        1 / sigma^2  ~  Gamma(a, b),    mu | sigma  ~  N(m, sigma^2 / k)
+
+    With z = c/s and r = (y - c m - g)/s data add z^2 to k, z r to k (mu - m), 1/2 to a and
+    r^2 / 2 to b. Lognormal data likewise, through their logarithms. Both may be arrays, for data
+    with independent coordinates.
+    """
+
+    prior: dict[str, Array]
+    data: Sum
+    memory: Memory
+    form: ClassVar[str] = (
+        'theta in Normal or LogNormal(c(x) theta["mean"] + g(x), s(x) theta["scale"])'
+    )
+    families: ClassVar[tuple[str, ...]] = ("Normal", "LogNormal")
+
+    def __init__(self, mean: Any, count: Any, shape: Any, scale: Any, *, forget: Any = None):
+        """A prior.
+
+        Args:
+            mean: m.
+            count: k: the prior knows the mean as well as this many observations would tell it.
+            shape: a: the prior knows the variance as well as 2 a observations would tell it.
+            scale: b: the prior's guess of the variance is about b / a.
+            forget: What remains of the evidence after one more batch; everything, if not given.
+        """
+        positive = ("count", "shape", "scale")
+        self.prior = hyperparameters(positive, mean=mean, count=count, shape=shape, scale=scale)
+        zeros = jnp.zeros_like(self.prior["mean"])
+        self.data = Sum.zeros_like(dict.fromkeys(("zz", "zr", "rr", "n"), zeros))
+        self.memory = Memory(forget)
+
+    @property
+    def mean(self) -> Float[Array, "..."]:
+        """m_t."""
+        return self.prior["mean"] + self._shift()
+
+    @property
+    def count(self) -> Float[Array, "..."]:
+        """k_t."""
+        return self.prior["count"] + self.data.value["zz"]
+
+    @property
+    def shape(self) -> Float[Array, "..."]:
+        """a_t."""
+        return self.prior["shape"] + 0.5 * self.data.value["n"]
+
+    @property
+    def scale(self) -> Float[Array, "..."]:
+        """b_t."""
+        around = self.data.value["rr"] - self.count * self._shift() ** 2
+        return self.prior["scale"] + 0.5 * jnp.maximum(around, 0.0)
+
+    def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
+        """(z^2, z r, r^2, 1)."""
+        z, r, _ = self._standardise(likelihood, x, y)
+        return {"zz": z**2, "zr": z * r, "rr": r**2, "n": jnp.ones_like(z)}
+
+    def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
+        """-(r - z d)^2 / (2 sigma^2) - log sigma, with d = mu - m."""
+        d, sigma = theta["mean"] - self.prior["mean"], theta["scale"]
+        square = statistics["rr"] - 2.0 * d * statistics["zr"] + d**2 * statistics["zz"]
+        return -jnp.sum(0.5 * square / sigma**2 + statistics["n"] * jnp.log(sigma))
+
+    def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
+        """Student's t in r: 2 a_t degrees of freedom around z (m_t - m)."""
+        z, r, log_volume = self._standardise(model, x, y)
+        a, b = self.shape, self.scale
+        wide = 2.0 * b * (1.0 + z**2 / self.count)
+        log_t = (
+            gammaln(a + 0.5)
+            - gammaln(a)
+            - 0.5 * jnp.log(jnp.pi * wide)
+            - (a + 0.5) * jnp.log1p((r - z * self._shift()) ** 2 / wide)
+        )
+        return jnp.sum(log_t) - log_volume
+
+    def estimate(self) -> PyTree:
+        """The sample's mean and standard deviation; 1e-3 for the latter, if there is no spread."""
+        total = self.data.value
+        d = total["zr"] / total["zz"]
+        variance = (total["rr"] - d * total["zr"]) / total["n"]
+        return {
+            "mean": self.prior["mean"] + d,
+            "scale": jnp.sqrt(jnp.where(variance < 1e-6, 1e-6, variance)),
+        }
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """First the variance, then the mean given it."""
+        key_scale, key_mean = random.split(key)
+        full = shape + self.prior["mean"].shape
+        sigma = jnp.sqrt(self.scale / gamma(key_scale, jnp.broadcast_to(self.shape, full)))
+        noise = random.normal(key_mean, full)
+        return {"mean": self.mean + sigma / jnp.sqrt(self.count) * noise, "scale": sigma}
+
+    def examples(self) -> PyTree:
+        """Around the prior's guess."""
+        spread = jnp.sqrt(self.prior["scale"] / self.prior["shape"])
+        lead = (-1, *(1,) * spread.ndim)
+        steps = jnp.asarray([0.0, -1.5, 0.7, 0.0, 2.0]).reshape(lead)
+        factors = jnp.asarray([1.0, 0.6, 1.0, 1.7, 1.3]).reshape(lead)
+        return {"mean": self.prior["mean"] + spread * steps, "scale": spread * factors}
+
+    def _shift(self) -> Array:
+        """m_t - m."""
+        return self.data.value["zr"] / self.count
+
+    def _standardise(self, likelihood: Model, x: Decision, y: Array) -> tuple[Array, Array, Array]:
+        """Z, r, and the logarithm of dy/dr."""
+        mean, one = self.prior["mean"], jnp.ones_like(self.prior["mean"])
+        member = likelihood(x, {"mean": mean, "scale": one})
+        here = coordinates(member)
+        there = coordinates(likelihood(x, {"mean": mean + one, "scale": one}))
+        value, log_volume = (y, 0.0) if not is_lognormal(member) else (jnp.log(y), jnp.log(y))
+        z, r = (there.loc - here.loc) / here.scale, (value - here.loc) / here.scale
+        return z, r, jnp.sum(jnp.log(here.scale) + log_volume)

@@ -1,0 +1,175 @@
+"""The mean and the covariance of correlated normal data."""
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import gammaln
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.beliefs.conjugate.conjugate import Conjugate
+from postgrad.beliefs.forgetting import Memory
+from postgrad.errors import PriorError
+from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.gamma_draws import gamma
+from postgrad.numerics.validate import as_array, check_covariance, is_concrete
+from postgrad.problem.problem import Decision, Model
+
+
+class NormalInverseWishart(Conjugate):
+    """y ~ N(mu + g(x), s(x)^2 C), theta = {"mean": mu, "covariance": C} unknown.
+
+        C  ~  InverseWishart(n, Psi),    mu | C  ~  N(m, C / k)
+
+    With r = y - m - g and w = 1/s^2 data add w to k, w r to k (mu - m), 1 to n and w r r' to Psi.
+    """
+
+    prior: dict[str, Array]
+    data: Sum
+    memory: Memory
+    form: ClassVar[str] = (
+        'theta in MultivariateNormal(theta["mean"] + g(x), s(x)^2 theta["covariance"])'
+    )
+    families: ClassVar[tuple[str, ...]] = ("MultivariateNormal",)
+
+    def __init__(self, mean: Any, count: Any, degrees: Any, scale: Any, *, forget: Any = None):
+        """A prior.
+
+        Args:
+            mean: m, a vector of length d.
+            count: k: the prior knows the mean as well as this many observations would tell it.
+            degrees: n > d - 1: how well the prior knows the covariance.
+            scale: Psi, a positive definite matrix: the covariance is about Psi / n.
+            forget: What remains of the evidence after one more batch; everything, if not given.
+
+        Raises:
+            PriorError: If the shapes do not fit, Psi is not positive definite, or a count is too
+                small.
+        """
+        values = {"mean": mean, "count": count, "degrees": degrees, "scale": scale}
+        self.prior = {name: as_array(v, PriorError, name) for name, v in values.items()}
+        self._check()
+        d = self.prior["mean"].size
+        self.data = Sum.zeros_like(
+            {"w": jnp.zeros(()), "r": jnp.zeros(d), "rr": jnp.zeros((d, d)), "n": jnp.zeros(())}
+        )
+        self.memory = Memory(forget)
+
+    def _check(self) -> None:
+        mean, count = self.prior["mean"], self.prior["count"]
+        degrees, scale = self.prior["degrees"], self.prior["scale"]
+        if mean.ndim != 1 or scale.shape != (mean.size, mean.size):
+            raise PriorError(
+                f"mean must be a vector and scale a square matrix of its size, got shapes "
+                f"{mean.shape} and {scale.shape}"
+            )
+        if count.shape != () or degrees.shape != ():
+            raise PriorError("count and degrees must be single numbers")
+        if not is_concrete(self.prior):
+            return
+        if not float(count) > 0:
+            raise PriorError(f"count must be positive, got {count}")
+        if not float(degrees) > mean.size - 1:
+            raise PriorError(f"degrees must exceed d - 1 = {mean.size - 1}, got {degrees}")
+        check_covariance(np.asarray(scale), PriorError, "scale")
+
+    @property
+    def mean(self) -> Float[Array, " d"]:
+        """m_t."""
+        return self.prior["mean"] + self._shift()
+
+    @property
+    def count(self) -> Float[Array, ""]:
+        """k_t."""
+        return self.prior["count"] + self.data.value["w"]
+
+    @property
+    def degrees(self) -> Float[Array, ""]:
+        """n_t."""
+        return self.prior["degrees"] + self.data.value["n"]
+
+    @property
+    def scale(self) -> Float[Array, "d d"]:
+        """Psi_t."""
+        shift = self._shift()
+        return self.prior["scale"] + self.data.value["rr"] - self.count * jnp.outer(shift, shift)
+
+    def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
+        """(w, w r, w r r', 1)."""
+        centre, spread = self._read(likelihood, x)
+        r, w = y - centre, spread**-2.0
+        return {"w": w, "r": w * r, "rr": w * jnp.outer(r, r), "n": jnp.ones(())}
+
+    def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
+        """-(tr C^-1 (w r r' - 2 w r d' + w d d') + log |C|) / 2, with d = mu - m."""
+        d = theta["mean"] - self.prior["mean"]
+        cross = jnp.outer(statistics["r"], d)
+        square = statistics["rr"] - cross - cross.T + statistics["w"] * jnp.outer(d, d)
+        _, log_det = jnp.linalg.slogdet(theta["covariance"])
+        trace = jnp.trace(jnp.linalg.solve(theta["covariance"], square))
+        return -0.5 * (trace + statistics["n"] * log_det)
+
+    def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
+        """Multivariate t with n_t - d + 1 degrees of freedom around m_t + g."""
+        centre, spread = self._read(model, x)
+        d = centre.size
+        root = jnp.linalg.cholesky(self.scale * (spread**2 + 1.0 / self.count))
+        z = solve_triangular(root, y - centre - self._shift(), lower=True)
+        n = self.degrees
+        return (
+            gammaln(0.5 * (n + 1.0))
+            - gammaln(0.5 * (n + 1.0 - d))
+            - 0.5 * d * jnp.log(jnp.pi)
+            - jnp.sum(jnp.log(jnp.diagonal(root)))
+            - 0.5 * (n + 1.0) * jnp.log1p(jnp.sum(z**2))
+        )
+
+    def estimate(self) -> PyTree:
+        """The sample's mean and covariance."""
+        total = self.data.value
+        d = total["r"] / total["w"]
+        covariance = (total["rr"] - total["w"] * jnp.outer(d, d)) / total["n"]
+        return {"mean": self.prior["mean"] + d, "covariance": covariance}
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """First the covariance, by Bartlett's decomposition, then the mean given it."""
+        d = self.prior["mean"].size
+        root = jnp.linalg.cholesky(self.scale)
+        key_diagonal, key_below, key_mean = random.split(key, 3)
+        # W = A A' ~ Wishart(n, I) with squared diagonal entries chi^2(n - i); C = L W^-1 L'.
+        halves = jnp.broadcast_to(0.5 * (self.degrees - jnp.arange(d)), (*shape, d))
+        diagonal = jnp.sqrt(2.0 * gamma(key_diagonal, halves))
+        below = jnp.tril(random.normal(key_below, (*shape, d, d)), -1)
+        bartlett = below + diagonal[..., None] * jnp.eye(d)
+        # B = L A'^-1, so that C = B B'; B' solves A B' = L'.
+        transposed = jnp.broadcast_to(root.T, (*shape, d, d))
+        factor = jnp.swapaxes(solve_triangular(bartlett, transposed, lower=True), -1, -2)
+        # B is no Cholesky factor (A' is upper), but any root of C will do.
+        noise = random.normal(key_mean, (*shape, d))
+        moved = jnp.einsum("...ij,...j->...i", factor, noise) / jnp.sqrt(self.count)
+        covariance = factor @ jnp.swapaxes(factor, -1, -2)
+        return {"mean": self.mean + moved, "covariance": covariance}
+
+    def examples(self) -> PyTree:
+        """Around the prior's guess."""
+        covariance = self.prior["scale"] / self.prior["degrees"]
+        spread = jnp.sqrt(jnp.diagonal(covariance))
+        turned = covariance + 0.5 * jnp.diag(spread**2)  # with lower correlations
+        steps = jnp.asarray([0.0, -1.0, 0.5, 1.5])
+        tilt = jnp.linspace(0.5, 1.5, spread.size)
+        return {
+            "mean": self.prior["mean"] + steps[:, None] * tilt * spread,
+            "covariance": jnp.stack([covariance, 0.5 * turned, turned, 2.0 * covariance]),
+        }
+
+    def _shift(self) -> Array:
+        """m_t - m."""
+        return self.data.value["r"] / self.count
+
+    def _read(self, likelihood: Model, x: Decision) -> tuple[Array, Array]:
+        """The centre m + g(x), and s(x)."""
+        unit = {"mean": self.prior["mean"], "covariance": jnp.eye(self.prior["mean"].size)}
+        member = likelihood(x, unit)
+        return member.loc, member.scale_tril[0, 0]

@@ -1,0 +1,58 @@
+"""How much of the past counts."""
+
+from typing import Any, Self, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.errors import PriorError
+from postgrad.numerics.validate import as_array, is_concrete
+
+T = TypeVar("T", bound=PyTree)
+
+
+class Memory(eqx.Module):
+    """A power prior: every batch makes those before it count for less.
+
+        pi_t  is proportional to  pi_0 prod_{s <= t} f(y_s; x_s, .)^(lambda^(t - s)),
+        n_t   =  sum_{s <= t} lambda^(t - s) D_s
+
+    With lambda = 1 nothing is forgotten and this is Bayes' rule. The prior itself never fades: in
+    a silent world the belief returns to it.
+
+    Attributes:
+        forget: lambda, what remains of the evidence after one more batch; None is exactly 1.
+        size: n_t, the effective sample size: as many observations as the posterior counts. With
+            lambda < 1 it settles at D / (1 - lambda).
+    """
+
+    forget: Float[Array, ""] | None
+    size: Float[Array, ""]
+
+    def __init__(self, forget: Any = None):
+        """Nothing seen yet.
+
+        Raises:
+            PriorError: If the factor is not in (0, 1].
+        """
+        if forget is not None:
+            forget = as_array(forget, PriorError, "forget")
+            if forget.shape != ():
+                raise PriorError(f"forget must be one number, got shape {forget.shape}")
+            if is_concrete(forget) and not 0 < float(forget) <= 1:
+                raise PriorError(f"forget must lie in (0, 1], got {forget}")
+        self.forget = forget
+        self.size = jnp.zeros(())
+
+    def fade(self, evidence: T) -> T:
+        """What remains of sums over the past, now that one more batch is there."""
+        if self.forget is None:
+            return evidence
+        return jax.tree.map(lambda leaf: self.forget * leaf, evidence)
+
+    def after(self, batch: Float[Array, "D ..."], weight: Float[Array, " D"] | None) -> Self:
+        """The memory with one more batch in it."""
+        count = jnp.asarray(float(batch.shape[0])) if weight is None else jnp.sum(weight)
+        return eqx.tree_at(lambda memory: memory.size, self, self.fade(self.size) + count)

@@ -1,0 +1,1 @@
+"""A normal posterior: exact for linear normal models, Laplace's approximation elsewhere."""

@@ -1,0 +1,219 @@
+"""A normal belief: exact for linear normal models, an approximation for other smooth ones."""
+
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.beliefs.belief import Belief, as_theta
+from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.gaussian.laplace import Laplace, check_smooth
+from postgrad.beliefs.gaussian.linear import (
+    FlatModel,
+    Kalman,
+    NormalLaw,
+    Rule,
+    around,
+    is_linear,
+    normal_law,
+)
+from postgrad.errors import PriorError
+from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.validate import as_array, check_covariance, is_concrete
+from postgrad.problem.problem import Decision, Model, Problem
+
+# How many values of theta, near and far, a model must be linear at.
+_TRIALS = 16
+
+
+class Gaussian(Belief):
+    """theta ~ N(m_t, P_t^-1), for any theta made of real numbers.
+
+    Exact where the model is normal and linear in theta,
+
+        y or log y  ~  N(A(x) theta + g(x), V(x)),
+
+    such as a price response `Normal(theta["base"] - theta["slope"] * price, 2.0)`: the Kalman
+    filter, in information form. An online Laplace approximation for other models that are smooth
+    in theta, e.g. Poisson or Bernoulli demand with a log or logit price response. Which of the two
+    is found out when the belief is bound to a problem, and `exact` says it; before that it is the
+    approximation. Constant memory and time either way.
+
+    theta ranges over all real numbers: a positive parameter is written `jnp.exp(theta)`.
+
+    Attributes:
+        prior_mean: m_0, a PyTree.
+        prior_precision: P_0, over all numbers of theta one after the other.
+        evidence: (P_t - P_0, P_t (m_t - m_0)).
+        rule: How data become evidence.
+        memory: How much of the past counts.
+    """
+
+    prior_mean: PyTree
+    prior_precision: Float[Array, "d d"]
+    evidence: Sum
+    rule: Rule
+    memory: Memory
+
+    def __init__(
+        self, mean: PyTree, scale: PyTree = None, *, covariance: Any = None, forget: Any = None
+    ):
+        """A prior.
+
+        Args:
+            mean: m_0: a number, an array, or a dictionary or other PyTree of them.
+            scale: The standard deviation of each number: one for all, or a PyTree like `mean`. All
+                are independent.
+            covariance: Instead of `scale`: a matrix over all numbers of theta, in the order of
+                `jax.flatten_util.ravel_pytree` (keys of a dictionary are sorted).
+            forget: What remains of the evidence after one more batch; everything, if not given.
+
+        Raises:
+            PriorError: If these are not finite numbers of fitting shapes, a scale is not positive
+                or the covariance not symmetric and positive definite.
+        """
+        self.prior_mean = as_theta(mean)
+        origin = self._origin
+        if origin.size == 0:
+            raise PriorError(f"mean must have at least one number, got {mean!r}")
+        if (scale is None) == (covariance is None):
+            raise PriorError("Gaussian needs either scale or covariance, and not both")
+        if covariance is None:
+            scales = _as_scales(scale, self.prior_mean)
+            self.prior_precision = jnp.diag(scales**-2.0)
+        else:
+            # The law with the precision C has the covariance C^-1.
+            matrix = _as_covariance(covariance, origin.size)
+            self.prior_precision = normal_law(origin, matrix, jnp.zeros_like(origin)).covariance
+        if is_concrete(self.prior_precision) and not np.isfinite(self.prior_precision).all():
+            raise PriorError("the prior is so narrow that its precision is not a finite number")
+        self.evidence = Sum.zeros_like((self.prior_precision, origin))
+        self.rule = Laplace()
+        self.memory = Memory(forget)
+
+    @property
+    def exact(self) -> bool:
+        """Whether this is the posterior itself, not an approximation."""
+        return self.rule.exact
+
+    @property
+    def mean(self) -> PyTree:
+        """m_t, a PyTree like theta."""
+        return self._unravel(self._law.mean)
+
+    @property
+    def covariance(self) -> Float[Array, "d d"]:
+        """P_t^-1, over all numbers of theta one after the other."""
+        return self._law.covariance
+
+    @property
+    def effective_size(self) -> Array:
+        """That of the memory."""
+        return self.memory.size
+
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
+    ) -> Self:
+        """Bayes' rule, or Laplace's approximation to it."""
+        del key
+        faded = eqx.tree_at(lambda g: g.evidence, self, self.memory.fade(self.evidence))
+        model = FlatModel(likelihood, self.prior_mean)
+        gained = self.rule.evidence(model, self._origin, faded._law, x, batch, weight)
+        new = faded.evidence.add(gained), self.memory.after(batch, weight)
+        return eqx.tree_at(lambda g: (g.evidence, g.memory), self, new)
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """Normal draws."""
+        draws = self._law.at(random.normal(key, (*shape, self._origin.size)))
+        unravel = self._unravel
+        for _ in shape:
+            unravel = jax.vmap(unravel)
+        return unravel(draws)
+
+    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
+        """In closed form if exact, else the mean over evenly spread points."""
+        return self.rule.log_mixture(FlatModel(model, self.prior_mean), self._law, x, xi)
+
+    def examples(self) -> PyTree:
+        """The mean, and points one standard deviation from it to all sides."""
+        return jax.vmap(self._unravel)(around(self._law))
+
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """Find out whether the model is normal and linear in theta, and smooth at least.
+
+        It is tried at decisions and values of theta near and far. Where data are not the model's
+        xi itself, both the model and the observation must be linear for the belief to be exact.
+
+        Raises:
+            ModelError: If the model is not smooth in theta, or does not depend on it.
+        """
+        places = jnp.asarray(np.concatenate([np.asarray(x)[None], problem.decisions(x)]))
+        check_smooth(FlatModel(problem.likelihood, self.prior_mean), places, around(self._law))
+        origin = self._origin
+        prior = normal_law(origin, self.prior_precision, jnp.zeros_like(origin))
+        noise = np.random.default_rng(0).standard_normal((_TRIALS, origin.size))
+        thetas = prior.at(jnp.asarray(np.geomspace(0.1, 1000.0, _TRIALS)[:, None] * noise))
+        exact = all(
+            is_linear(FlatModel(model, self.prior_mean), places, origin, thetas)
+            for model in (problem.model, problem.observation)
+            if model is not None
+        )
+        return eqx.tree_at(
+            lambda g: g.rule,
+            self,
+            Kalman() if exact else Laplace(),
+            is_leaf=lambda node: isinstance(node, Rule),
+        )
+
+    @property
+    def _origin(self) -> Float[Array, " d"]:
+        return ravel_pytree(self.prior_mean)[0]
+
+    @property
+    def _law(self) -> NormalLaw:
+        precision, shift = self.evidence.value
+        return normal_law(self._origin, self.prior_precision + precision, shift)
+
+    def _unravel(self, vector: Float[Array, " d"]) -> PyTree:
+        return ravel_pytree(self.prior_mean)[1](vector)
+
+
+def _as_scales(scale: PyTree, mean: PyTree) -> Float[Array, " d"]:
+    """The standard deviation of each number of theta."""
+    scale = as_theta(scale)
+    if isinstance(scale, jax.Array) and scale.ndim == 0:  # one for all
+        scale = jax.tree.map(lambda leaf: jnp.full_like(leaf, scale), mean)
+    trees = jax.tree.structure(scale), jax.tree.structure(mean)
+    if len(set(trees)) > 1:
+        raise PriorError(f"scale must be one number or made like mean, {trees[1]}; got {trees[0]}")
+    pairs = list(zip(jax.tree.leaves(scale), jax.tree.leaves(mean), strict=True))
+    for given, leaf in pairs:
+        if given.shape not in ((), leaf.shape):
+            raise PriorError(
+                f"scale must be one number or have mean's shape {leaf.shape}, got {given.shape}"
+            )
+    scales = jnp.concatenate([jnp.broadcast_to(given, leaf.shape).ravel() for given, leaf in pairs])
+    if is_concrete(scales) and not bool(jnp.all(scales > 0)):
+        raise PriorError(f"scale must be positive, got {float(scales.min())}")
+    return scales
+
+
+def _as_covariance(covariance: Any, d: int) -> Float[Array, "d d"]:
+    matrix = as_array(covariance, PriorError, "covariance")
+    if matrix.shape != (d, d):
+        raise PriorError(
+            f"covariance must be a matrix over the {d} numbers of theta, got shape {matrix.shape}"
+        )
+    if is_concrete(matrix):
+        check_covariance(np.asarray(matrix), PriorError, "covariance")
+    return matrix

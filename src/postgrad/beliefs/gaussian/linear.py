@@ -1,0 +1,318 @@
+"""Normal laws of theta, and models that are normal and linear in it."""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float, PyTree
+
+from postgrad.distributions.density import settle
+from postgrad.errors import ModelError
+from postgrad.problem.problem import Decision, Model
+
+# Up to this size matrices are factored by operations on their columns, which vectorise over runs.
+_SMALL = 8
+# How closely a model must be linear, relative to the terms of its mean.
+_TOLERANCE = 1e-8
+
+
+class NormalLaw(eqx.Module):
+    """theta ~ N(m, (L L')^-1).
+
+    Attributes:
+        mean: m.
+        lower: L, the Cholesky factor of the precision.
+    """
+
+    mean: Float[Array, " d"]
+    lower: Float[Array, "d d"]
+
+    @property
+    def root(self) -> Float[Array, "d d"]:
+        """L'^-1: its columns lie one standard deviation from the mean."""
+        return solve_upper(self.lower, jnp.eye(self.mean.size))
+
+    @property
+    def covariance(self) -> Float[Array, "d d"]:
+        """The inverse of L L'."""
+        return _covariance(self)
+
+    def at(self, z: Float[Array, "... d"]) -> Float[Array, "... d"]:
+        """The point m + L'^-1 z, a draw where z is standard normal."""
+        return _move(self, z)
+
+
+@jax.jit
+def normal_law(
+    origin: Float[Array, " d"], precision: Float[Array, "d d"], shift: Float[Array, " d"]
+) -> NormalLaw:
+    """N(o + P^-1 s, P^-1)."""
+    lower = cholesky(precision)
+    return NormalLaw(origin + solve_upper(lower, solve_lower(lower, shift)), lower)
+
+
+@jax.jit
+def _covariance(law: NormalLaw) -> Float[Array, "d d"]:
+    return gram(law.root.T)
+
+
+@jax.jit
+def _move(law: NormalLaw, z: Float[Array, "... d"]) -> Float[Array, "... d"]:
+    if law.mean.size > _SMALL:
+        return law.mean + z @ law.root.T
+    return law.mean + jnp.sum(law.root * z[..., None, :], axis=-1)
+
+
+@jax.jit
+def around(law: NormalLaw) -> Float[Array, "n d"]:
+    """The mean, and points one standard deviation from it to all sides."""
+    unit = jnp.eye(law.mean.size)
+    return law.at(jnp.concatenate([jnp.zeros_like(unit[:1]), unit, -unit]))
+
+
+class FlatModel(eqx.Module):
+    """A model as a function of a vector: all numbers of theta, one after the other.
+
+    Attributes:
+        model: f(.; x, theta).
+        theta: Some theta, for its shape.
+    """
+
+    model: Model
+    theta: PyTree
+
+    def __call__(self, x: Decision, vector: Float[Array, " d"]) -> Any:
+        """f(.; x, theta)."""
+        return self.model(x, ravel_pytree(self.theta)[1](vector))
+
+
+class Rule(eqx.Module):
+    """How data become evidence on a normal law of theta: a precision and a shift.
+
+    With evidence (Q, s) the precision is P_0 + Q and the mean o + (P_0 + Q)^-1 s, where o is the
+    prior's mean and P_0 its precision.
+
+    Attributes:
+        exact: Whether this is Bayes' rule itself.
+    """
+
+    exact: eqx.AbstractVar[bool]
+
+    @abc.abstractmethod
+    def evidence(
+        self,
+        model: FlatModel,
+        origin: Float[Array, " d"],
+        law: NormalLaw,
+        x: Decision,
+        batch: Float[Array, "D ..."],
+        weight: Float[Array, " D"] | None,
+    ) -> tuple[Float[Array, "d d"], Float[Array, " d"]]:
+        """What a batch adds to (Q, s)."""
+
+    @abc.abstractmethod
+    def log_mixture(
+        self, model: FlatModel, law: NormalLaw, x: Decision, xi: Array
+    ) -> Float[Array, ""]:
+        """Log of E f(xi; x, theta)."""
+
+
+class Kalman(Rule):
+    """Y or log y ~ N(A(x) theta + g(x), V(x)): everything in closed form.
+
+    Q += A' V^-1 A,    s += A' V^-1 (y - A o - g),    f_hat = N(A m + g, A P^-1 A' + V).
+    """
+
+    exact: bool = eqx.field(static=True)
+
+    def __init__(self) -> None:
+        self.exact = True
+
+    def evidence(
+        self,
+        model: FlatModel,
+        origin: Array,
+        law: NormalLaw,
+        x: Decision,
+        batch: Array,
+        weight: Array | None,
+    ) -> tuple[Array, Array]:
+        """Sums over the batch; the origin keeps them free of cancellation."""
+        del law
+        here = read(model(x, origin))
+        residual = jax.vmap(lambda y: here.whiten(here.values(y) - here.mean))(batch)
+        slope = here.whiten(_slope(model, x, origin))
+        if weight is None:
+            count, total = jnp.asarray(float(batch.shape[0])), jnp.sum(residual, axis=0)
+        else:
+            wide = weight[:, None]
+            count = jnp.sum(weight)
+            total = jnp.sum(jnp.where(wide > 0, wide * residual, 0.0), axis=0)
+        return count * gram(slope), jnp.sum(slope * total[:, None], axis=0)
+
+    def log_mixture(self, model: FlatModel, law: NormalLaw, x: Decision, xi: Array) -> Array:
+        """A normal density, or that of the logarithm."""
+        member = model(x, law.mean)
+        safe, inside = settle(member, xi)
+        here = read(member)
+        spread = gram(solve_lower(law.lower, _slope(model, x, law.mean).T))
+        lower = cholesky(here.covariance + spread)
+        z = solve_lower(lower, here.values(safe) - here.mean)
+        scale = jnp.sum(jnp.log(jnp.diagonal(lower))) + here.log_slope(safe)
+        log_f = -0.5 * jnp.sum(z**2 + np.log(2.0 * np.pi)) - scale
+        return log_f + jnp.where(inside, 0.0, -jnp.inf)
+
+
+class Reading(NamedTuple):
+    """The law of y, or of log y: N(mean, root root').
+
+    Attributes:
+        mean: Its mean, as a vector.
+        root: The standard deviation of each coordinate, or a triangular root of the covariance.
+        logarithm: Whether it is that of log y.
+    """
+
+    mean: Float[Array, " m"]
+    root: Float[Array, " m"] | Float[Array, "m m"]
+    logarithm: bool
+
+    @property
+    def covariance(self) -> Float[Array, "m m"]:
+        """V."""
+        return jnp.diag(self.root**2) if self.root.ndim == 1 else self.root @ self.root.T
+
+    def whiten(self, array: Float[Array, "m ..."]) -> Float[Array, "m ..."]:
+        """V^-1/2 array."""
+        if self.root.ndim == 1:
+            return array / self.root.reshape(-1, *(1,) * (array.ndim - 1))
+        return solve_lower(self.root, array)
+
+    def values(self, y: Array) -> Float[Array, " m"]:
+        """Y or log y as a vector."""
+        return jnp.ravel(jnp.log(y) if self.logarithm else y)
+
+    def log_slope(self, y: Array) -> Float[Array, ""]:
+        """What the density of y has less than that of log y."""
+        return jnp.sum(jnp.log(y)) if self.logarithm else jnp.zeros(())
+
+
+def is_normal(member: Any) -> bool:
+    """Whether `read` can read it."""
+    many = type(member).__name__ == "MultivariateNormal"
+    return many or type(_coordinate(member)).__name__ in ("Normal", "LogNormal")
+
+
+def read(member: Any) -> Reading:
+    """The normal law in a distribution with numpyro's protocol.
+
+    Raises:
+        ModelError: If there is none.
+    """
+    if not is_normal(member):
+        raise ModelError(f"this belief is bound to a normal model, but got {type(member).__name__}")
+    if type(member).__name__ == "MultivariateNormal":
+        return Reading(member.mean, member.scale_tril, False)
+    each, shape = _coordinate(member), member.event_shape
+    mean, root = (jnp.ravel(jnp.broadcast_to(a, shape)) for a in (each.loc, each.scale))
+    return Reading(mean, root, type(each).__name__ == "LogNormal")
+
+
+def _coordinate(member: Any) -> Any:
+    while type(member).__name__ in ("Independent", "ExpandedDistribution"):
+        member = member.base_dist
+    return member
+
+
+def _slope(model: FlatModel, x: Decision, theta: Float[Array, " d"]) -> Float[Array, "m d"]:
+    """A(x)."""
+    return jax.jacfwd(lambda theta: read(model(x, theta)).mean)(theta)
+
+
+def is_linear(
+    model: FlatModel,
+    places: Float[Array, "k ..."],
+    origin: Float[Array, " d"],
+    thetas: Float[Array, "n d"],
+) -> bool:
+    """Whether a model is normal, linear in theta, with a noise that does not depend on theta.
+
+    Args:
+        model: The model.
+        places: Decisions to try it on.
+        origin: Where its slope in theta is taken.
+        thetas: Where else to try it; far ones, too, as most curves are straight from near.
+    """
+    normal = []
+
+    def ask(x: Decision, theta: Array) -> Array:
+        normal.append(is_normal(model(x, theta)))
+        return theta
+
+    jax.eval_shape(ask, places[0], origin)
+    return normal[0] and bool(_is_straight(model, places, origin, thetas))
+
+
+@eqx.filter_jit
+def _is_straight(model: FlatModel, places: Array, origin: Array, thetas: Array) -> Bool[Array, ""]:
+    def at(x: Decision, theta: Array) -> Array:
+        here, there = read(model(x, origin)), read(model(x, theta))
+        terms = _slope(model, x, origin) * (theta - origin)
+        bend = jnp.abs(there.mean - here.mean - jnp.sum(terms, axis=1))
+        size = jnp.abs(here.mean) + jnp.sum(jnp.abs(terms), axis=1)
+        change = jnp.abs(there.root - here.root)
+        # Written so that NaN is no agreement.
+        straight = jnp.all(bend <= _TOLERANCE * size)
+        return straight & jnp.all(change <= _TOLERANCE * jnp.max(jnp.abs(here.root)))
+
+    return jnp.all(jax.vmap(lambda x: jax.vmap(lambda theta: at(x, theta))(thetas))(places))
+
+
+def gram(a: Float[Array, "m d"]) -> Float[Array, "d d"]:
+    """A' a."""
+    if a.shape[1] > _SMALL:
+        return a.T @ a
+    return jnp.sum(a[:, :, None] * a[:, None, :], axis=0)
+
+
+def cholesky(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """The lower root L of L L'; NaN where the matrix is not positive definite."""
+    d = matrix.shape[0]
+    if d > _SMALL:
+        return jnp.linalg.cholesky(matrix)
+    columns = []
+    for k in range(d):
+        column = jnp.where(np.arange(d) >= k, matrix[:, k], 0.0) / jnp.sqrt(matrix[k, k])
+        matrix = matrix - column[:, None] * column
+        columns.append(column)
+    return jnp.stack(columns, axis=1)
+
+
+def solve_lower(lower: Float[Array, "d d"], b: Float[Array, "d ..."]) -> Float[Array, "d ..."]:
+    """L^-1 b."""
+    if lower.shape[0] > _SMALL:
+        return solve_triangular(lower, b, lower=True)
+    rows = []
+    for k in range(lower.shape[0]):
+        rows.append(b[k] / lower[k, k])
+        b = b - _column(lower[:, k], b.ndim) * rows[-1]
+    return jnp.stack(rows)
+
+
+def solve_upper(lower: Float[Array, "d d"], b: Float[Array, "d ..."]) -> Float[Array, "d ..."]:
+    """L'^-1 b."""
+    if lower.shape[0] > _SMALL:
+        return solve_triangular(lower, b, lower=True, trans=1)
+    rows = []
+    for k in reversed(range(lower.shape[0])):
+        rows.append(b[k] / lower[k, k])
+        b = b - _column(lower[k], b.ndim) * rows[-1]
+    return jnp.stack(rows[::-1])
+
+
+def _column(vector: Float[Array, " d"], ndim: int) -> Array:
+    return vector.reshape(-1, *(1,) * (ndim - 1))

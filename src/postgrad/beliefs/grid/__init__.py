@@ -1,0 +1,1 @@
+"""Posteriors over finitely many values of theta, a handful or millions."""

@@ -1,0 +1,136 @@
+"""A posterior over finitely many values of theta."""
+
+import math
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import random
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.beliefs.belief import Belief, as_points, as_theta, select
+from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.grid.sufficient_weights import SufficientWeights, some, sufficient
+from postgrad.beliefs.grid.weights import LogWeights, Weights
+from postgrad.errors import PriorError
+from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.problem.problem import Decision, Model, Problem
+
+
+class Grid(Belief):
+    """The exact posterior on Theta = {theta_1, ..., theta_n}.
+
+        pi_t(theta_i)  =  pi_{t-1}(theta_i) prod_j f(y_{t,j}; x_t, theta_i) / normaliser
+
+    (eqs. independent-posterior and dependent-posterior of the paper.) Any model will do. Where the
+    model is of an exponential family and the grid is large, `bind` replaces the log-weights of all
+    points by a few sufficient statistics: see `SufficientWeights`.
+
+    Attributes:
+        points: theta_1, ..., theta_n along the leading axis of each leaf of a PyTree.
+        weights: pi_t up to a constant.
+        memory: How much of the past counts.
+    """
+
+    points: PyTree
+    weights: Weights
+    memory: Memory
+
+    def __init__(self, points: PyTree, prior: Any = None, *, forget: Any = None):
+        """A grid with a prior.
+
+        Args:
+            points: theta_1, ..., theta_n along the leading axis; `product_grid` makes those of a
+                product grid.
+            prior: pi_0 up to a constant; uniform if not given.
+            forget: What remains of the evidence after one more batch; everything, if not given.
+
+        Raises:
+            PriorError: If the points are not finite numbers, or the prior no distribution on them.
+        """
+        self.points = as_points(points)
+        size = jax.tree.leaves(self.points)[0].shape[0]
+        weights = jnp.ones(size) if prior is None else as_array(prior, PriorError, "prior")
+        if weights.shape != (size,):
+            raise PriorError(
+                f"prior must have one weight for each of {size} points, got shape {weights.shape}"
+            )
+        if is_concrete(weights):
+            if (lowest := float(weights.min())) < 0:
+                raise PriorError(f"prior must not be negative, got {lowest}")
+            if not float(weights.max()) > 0:
+                raise PriorError("prior must have positive weight somewhere, got all zeros")
+        self.memory = Memory(forget)
+        log_prior = jnp.log(weights) - jnp.log(weights.max())
+        self.weights = LogWeights(log_prior, None if forget is None else log_prior)
+
+    @property
+    def log_weights(self) -> Float[Array, " n"]:
+        """Log pi_t up to a constant; the largest is zero."""
+        return self.weights.log_weights
+
+    @property
+    def probabilities(self) -> Float[Array, " n"]:
+        """pi_t(theta_i)."""
+        return jax.nn.softmax(self.log_weights)
+
+    def probability(self, theta: PyTree) -> Float[Array, ""]:
+        """pi_t(theta), zero if theta is not on the grid (to twelve digits)."""
+        equal = jax.tree.map(
+            lambda p, value: jnp.all(
+                jnp.isclose(p, value, rtol=1e-12, atol=1e-12), axis=tuple(range(1, p.ndim))
+            ),
+            self.points,
+            as_theta(theta),
+        )
+        here = jnp.all(jnp.stack(jax.tree.leaves(equal)), axis=0)
+        return jnp.sum(jnp.where(here, self.probabilities, 0.0))
+
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
+    ) -> Self:
+        """Bayes' rule."""
+        del key
+        weights = self.weights
+        if isinstance(weights, LogWeights) and weights.prior is not None:
+            weights = weights.faded(self.memory)
+        weights = weights.update(likelihood, self.points, x, batch, weight)
+        memory = self.memory.after(batch, weight)
+        return eqx.tree_at(lambda grid: (grid.weights, grid.memory), self, (weights, memory))
+
+    @property
+    def effective_size(self) -> Array:
+        """That of the memory."""
+        return self.memory.size
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """Draws by inversion: the first point whose cumulated probability exceeds u."""
+        index, valid = self.weights.pick(random.uniform(key, (math.prod(shape),)))
+        return select(self.points, index.reshape(shape), jnp.broadcast_to(valid, shape))
+
+    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
+        """Log sum_i pi_t(theta_i) f(xi; x, theta_i)."""
+        return self.weights.log_mixture(model, self.points, x, xi)
+
+    def examples(self) -> PyTree:
+        """All points; of very many, some (`bind` tries the rest)."""
+        return some(self.points)
+
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """Sufficient statistics instead of log-weights, where the model has them and it pays.
+
+        Not where the past fades: the proof that few points matter needs evidence that only grows.
+        """
+        kept = self.weights
+        if self.memory.forget is not None:
+            return self
+        if isinstance(kept, SufficientWeights) and kept.serves(problem, self.points, x):
+            return self
+        weights = sufficient(self.log_weights, problem, self.points, x)
+        return eqx.tree_at(lambda grid: grid.weights, self, weights)

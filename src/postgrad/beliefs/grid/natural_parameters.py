@@ -1,0 +1,183 @@
+"""The log-weights of very many points as a table times a vector, block by block.
+
+Loops over blocks keep memory small and work in the caches; how many blocks are in use is a number
+in the program, not a shape, so that one program serves many points and few.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Float, Int
+
+from postgrad.numerics.vmap_last_axis import vmap_last
+
+# Points come in leaves, and leaves in blocks: a draw finds its block, its leaf, its point.
+LEAF = 128
+# How many points a look at all of them takes at a time; they are padded to a multiple of it.
+LOOK = 128 * LEAF
+# Up to so many statistics a product is spelled out.
+_FEW = 32
+# Above -inf, so that what is -inf has a number as its distance from it.
+_BOTTOM = -1e300
+
+
+class Rows(eqx.Module):
+    """Natural parameters and log-prior of points.
+
+    Attributes:
+        natural: phi_i.
+        log_prior: log pi_0(theta_i); -inf where a block is padded.
+        index: i.
+        blocks: How many blocks are in use.
+    """
+
+    natural: Float[Array, "blocks rows m"]
+    log_prior: Float[Array, "blocks rows"]
+    index: Int[Array, "blocks rows"]
+    blocks: Int[Array, ""]
+
+    def log_weights(self, block: Array, statistics: Float[Array, " m"]) -> Float[Array, " rows"]:
+        """Log pi_0(theta_i) + phi_i . S for one block."""
+        return _product(self.natural[block], statistics) + self.log_prior[block]
+
+    def leaf_log_weights(self, leaf: Array, statistics: Float[Array, " m"]) -> Array:
+        """The same for one leaf."""
+        natural = self.natural.reshape(-1, LEAF, self.natural.shape[-1])[leaf]
+        return natural @ statistics + self.log_prior.reshape(-1, LEAF)[leaf]
+
+    def point(self, row: Array) -> Array:
+        """The number of the point in a row."""
+        return self.index.reshape(-1)[row]
+
+
+def _product(natural: Float[Array, "rows m"], statistics: Float[Array, " m"]) -> Array:
+    """phi_i . S of each row; if there are few statistics, such that it fuses with what follows."""
+    m = natural.shape[1]
+    if m > _FEW:
+        return natural @ statistics
+    return sum((natural[:, k] * statistics[k] for k in range(m)), jnp.zeros(()))
+
+
+class Tally(eqx.Module):
+    """What there is in each block and leaf; -inf in those that are not in use.
+
+    Attributes:
+        blocks: The log of the total weight of each block.
+        leaves: The same of each leaf.
+        peaks: The largest log-weight in each leaf.
+    """
+
+    blocks: Float[Array, " blocks"]
+    leaves: Float[Array, "blocks leaves"]
+    peaks: Float[Array, "blocks leaves"]
+
+    @property
+    def log_total(self) -> Float[Array, ""]:
+        """Log sum_i w_i."""
+        return logsumexp(self.blocks)
+
+
+def blank(rows: Rows) -> Tally:
+    """Nothing anywhere."""
+    count, size = rows.log_prior.shape
+    nothing = jnp.full((count, size // LEAF), -jnp.inf)
+    return Tally(jnp.full(count, -jnp.inf), nothing, nothing)
+
+
+@jax.jit  # for calls outside of a program: a loop is compiled anew for each function it is given
+def sweep(rows: Rows, statistics: Float[Array, " m"], tally: Tally) -> Tally:
+    """The tally of the blocks in use; the others stay as they were."""
+    put = lax.dynamic_update_index_in_dim
+
+    def visit(block: Array, tally: Tally) -> Tally:
+        leaves = rows.log_weights(block, statistics).reshape(-1, LEAF)
+        peaks = jnp.max(leaves, axis=1)
+        tops = jnp.maximum(peaks, _BOTTOM)
+        sums = jnp.sum(jnp.exp(leaves - tops[:, None]), axis=1)
+        top = jnp.max(tops)
+        total = top + jnp.log(jnp.sum(sums * jnp.exp(tops - top)))
+        return Tally(
+            put(tally.blocks, total, block, 0),
+            put(tally.leaves, peaks + jnp.log(sums), block, 0),
+            put(tally.peaks, peaks, block, 0),
+        )
+
+    return lax.fori_loop(0, rows.blocks, visit, tally)
+
+
+@jax.jit
+def log_normaliser(rows: Rows, statistics: Float[Array, " m"]) -> Float[Array, ""]:
+    """Log Z(S) = log sum_i w_i, whose gradient in S is the mean of phi under the weights."""
+    fixed = lax.stop_gradient(statistics)
+
+    def visit(block: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        peak, total, moment = so_far
+        log_weights = rows.log_weights(block, fixed)
+        higher = jnp.maximum(peak, jnp.max(log_weights))
+        weights = jnp.exp(log_weights - higher)
+        shrink = jnp.exp(peak - higher)
+        total = total * shrink + jnp.sum(weights)
+        return higher, total, moment * shrink + weights @ rows.natural[block]
+
+    start = (jnp.asarray(_BOTTOM), jnp.zeros(()), jnp.zeros_like(fixed))
+    peak, total, moment = lax.fori_loop(0, rows.blocks, visit, start)
+    # A loop has no reverse derivative of its own; we know this one.
+    slope = lax.stop_gradient(moment / total)
+    return lax.stop_gradient(peak + jnp.log(total)) + slope @ (statistics - fixed)
+
+
+def sort_out(
+    rows: Rows,
+    statistics: Float[Array, "m runs"],
+    peak: Float[Array, " runs"],
+    gap: Array,
+    share: Array,
+) -> tuple[Array, Array]:
+    """Which points are within `gap` nats of the peak in some run, and what the others weigh.
+
+    Returns:
+        Marks, (blocks * rows,), and for each run log sum_out pi_0(theta_i) exp((1 - share) phi_i
+        . S) over the points that are in no run's neighbourhood.
+    """
+    # In larger blocks: there is no other loop whose caches this one has to fit in.
+    natural = rows.natural.reshape(-1, LOOK, rows.natural.shape[-1])
+    log_prior = rows.log_prior.reshape(-1, LOOK)
+
+    def visit(block: Array, so_far: tuple[Array, Array]) -> tuple[Array, Array]:
+        near, total = so_far
+        prior = log_prior[block][:, None]
+        below = natural[block] @ statistics + prior - peak
+        here = jnp.any(below >= -gap, axis=1)
+        tempered = jnp.exp(share * prior + (1.0 - share) * below)
+        total += jnp.sum(jnp.where(here[:, None], 0.0, tempered), axis=0)
+        return near.at[block].set(here), total
+
+    start = (jnp.zeros(log_prior.shape, bool), jnp.zeros_like(peak))
+    near, total = lax.fori_loop(0, log_prior.shape[0], visit, start)
+    return near.reshape(-1), (1.0 - share) * peak + jnp.log(total)
+
+
+def take(rows: Rows, index: Int[Array, "blocks rows"], count: Array) -> Rows:
+    """The first `count` of the indexed points, in blocks of their own."""
+    put = lax.dynamic_update_index_in_dim
+    natural, log_prior = rows.natural.reshape(-1, rows.natural.shape[-1]), rows.log_prior.ravel()
+    place = jnp.arange(index.shape[1])
+
+    def copy(block: Array, taken: tuple[Array, Array]) -> tuple[Array, Array]:
+        used = block * index.shape[1] + place < count
+        prior = jnp.where(used, log_prior[index[block]], -jnp.inf)
+        return put(taken[0], natural[index[block]], block, 0), put(taken[1], prior, block, 0)
+
+    blocks = (-(-count // index.shape[1])).astype(jnp.int32)
+    nothing = jnp.zeros_like(rows.natural), jnp.full_like(rows.log_prior, -jnp.inf)
+    phi, prior = lax.fori_loop(0, blocks, copy, nothing)
+    return Rows(phi, prior, index, blocks)
+
+
+def sweep_runs(rows: Rows, statistics: Float[Array, " m *runs"]) -> Tally:
+    """`sweep` from nothing, for one run or for a stack of them along the last axis."""
+    if statistics.ndim == 1:
+        return sweep(rows, statistics, blank(rows))
+    return vmap_last(lambda one: sweep(rows, one, blank(rows)), statistics[:, 0])(statistics)

@@ -1,0 +1,67 @@
+"""Product grids: all combinations of levels."""
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from postgrad.errors import PriorError
+from postgrad.numerics.validate import as_numbers
+
+
+def product_grid(levels: PyTree) -> PyTree:
+    """All combinations of the levels of each number that theta is made of.
+
+    `product_grid({"mean": [1.0, 2.0], "scale": [1.0, 2.0, 4.0]})` has the six points of a
+    two-by-three grid. A number has a list of levels; a vector has a list of such lists, one for
+    each entry:
+    `product_grid([[5.0, 10.0], [1.0, 2.0, 3.0]])` are six vectors of two entries. The last varies
+    fastest, keys of a dictionary being in alphabetical order.
+
+    Args:
+        levels: A list, or a dictionary or tuple of them.
+
+    Returns:
+        The points along the leading axis of each leaf, ready for `Grid`.
+
+    Raises:
+        PriorError: If levels are not finite numbers, or a list is empty.
+    """
+    leaves, tree = jax.tree.flatten(levels, is_leaf=_is_levels)
+    # A vector's entries may have different numbers of levels, so they are kept apart.
+    axes = [[_level(entry) for entry in _entries(leaf)] for leaf in leaves]
+    shape = [len(axis) for entries in axes for axis in entries]
+    if not shape or math.prod(shape) == 0:
+        raise PriorError(f"levels must not be empty, got {levels!r}")
+    points, place = [], 0
+    for leaf, entries in zip(leaves, axes, strict=True):
+        columns = []
+        for axis in entries:
+            along = axis.reshape([-1 if k == place else 1 for k in range(len(shape))])
+            columns.append(np.broadcast_to(along, shape).ravel())
+            place += 1
+        points.append(np.stack(columns, axis=-1) if _is_vector(leaf) else columns[0])
+    return jax.tree.unflatten(tree, points)
+
+
+def _is_levels(node: Any) -> bool:
+    return not isinstance(node, dict | tuple)
+
+
+def _is_vector(leaf: Any) -> bool:
+    """Whether it is a list of lists of levels, rather than one of levels."""
+    first = next(iter(leaf), 0.0) if np.iterable(leaf) else leaf
+    return np.ndim(first) > 0
+
+
+def _entries(leaf: Any) -> Any:
+    return leaf if _is_vector(leaf) else [leaf]
+
+
+def _level(values: Any) -> np.ndarray:
+    axis = as_numbers(values, PriorError, "levels")
+    if axis.ndim != 1:
+        raise PriorError(f"levels must be lists of numbers, got shape {axis.shape}")
+    return axis

@@ -1,0 +1,347 @@
+"""Weights of very many points, from a few sufficient statistics of the data.
+
+Where the model is of an exponential family, the log-weight of point i is linear in the sum S of the
+statistics of all data,
+
+    log w_i  =  log pi_0(theta_i)  +  phi_i . S,
+
+so S is all there is to keep, and log-weights are computed where they are needed. Most points soon
+are not: after a few batches nearly all weight lies on few of them. Which ones is found by a look at
+all points (`SufficientWeights.focused`), and from then on those alone are computed, together with
+an upper bound on the weight of the others. With S_0 the statistics at the time of the look, any
+share l in [0, 1] and v = S - (1 - l) S_0,
+
+    sum_out w_i  =  sum_out pi_0(theta_i) exp((1 - l) phi_i . S_0) exp(phi_i . v)
+                <=  [ sum_out pi_0(theta_i) exp((1 - l) phi_i . S_0) ]  sup_phi exp(phi . v).
+
+The sum is taken during the look. The supremum is over all members of the family, on the grid or
+not, and has a closed form: the likelihood of the best one for the data since the look and a share l
+of those before. By Wilks' theorem its logarithm exceeds that of the truth by half a chi-square, a
+few nats, however many data come in: a bound that is small once stays small. Should it ever exceed
+`TOLERANCE`, the stage is computed again with all points. Nothing is lost for good.
+"""
+
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from jaxtyping import Array, Bool, Float, PyTree
+
+from postgrad.beliefs.decision_shift import Shift, agrees, find_shift
+from postgrad.beliefs.grid.natural_parameters import (
+    LEAF,
+    LOOK,
+    Rows,
+    Tally,
+    log_normaliser,
+    sort_out,
+    sweep,
+    sweep_runs,
+    take,
+)
+from postgrad.beliefs.grid.weights import LogWeights, Weights, cumulate, first
+from postgrad.distributions.density import log_density, settle
+from postgrad.distributions.exponential_families import ExponentialFamily, family_of
+from postgrad.numerics.cache_by_shape import compiled
+from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
+
+# What the points that are left out may weigh together, relative to the others.
+TOLERANCE = 1e-10
+# From how many points on statistics pay, and how many of them an assumption is tried on.
+LARGE, _TRIALS = 4096, 512
+# Points this many nats below the best are left out, and the share l of the data before the look:
+# (1 - l) gap = 48 nats, of which the tolerance takes 23, are ample for the supremum's excess.
+_GAP, _SHARE = 60.0, 0.2
+# How many points a block has: few enough for a CPU's caches, many enough to keep a GPU busy.
+_BLOCK = {"cpu": LOOK // 8, "elsewhere": LOOK}
+
+
+class SufficientWeights(Weights):
+    """Weights from statistics: of all points, or of the live ones alone.
+
+    Attributes:
+        family: The model's family.
+        shift: What the decision does to it; None if nothing.
+        everything: All points.
+        live: The points that are computed.
+        size: n.
+        statistics: S, and a term that all points share.
+        since: v, and the logarithm of the bracket above.
+        tally: What the points that are computed weigh.
+        missing: The bound on what the other points weigh together, relative to the live ones: the
+            largest since the look.
+    """
+
+    family: ExponentialFamily
+    shift: Shift | None
+    everything: Rows
+    live: Rows
+    size: int = eqx.field(static=True)
+    statistics: Float[Array, " k"]
+    since: Float[Array, " k"]
+    tally: Tally
+    missing: Float[Array, ""]
+
+    @property
+    def log_weights(self) -> Array:
+        """Of all points, live or not."""
+        natural = self.everything.natural.reshape(-1, self.statistics.shape[0] - 1)
+        values = natural @ self.statistics[:-1] + self.everything.log_prior.ravel()
+        return (values - jnp.max(values))[: self.size]
+
+    def update(
+        self, likelihood: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
+    ) -> Self:
+        """Adds the batch's statistics, and weighs the live points anew."""
+        step, inside = self._observe(likelihood, points, x, batch, weight)
+        step = jnp.where(inside, step, jnp.nan)  # no point explains the data
+        statistics, since = self.statistics + step, self.since + step.at[-1].set(0.0)
+        tally = sweep(self.live, statistics[:-1], self.tally)
+        missing = jnp.maximum(self.missing, _bound(self.family, since, tally))
+        return eqx.tree_at(_moving, self, (statistics, since, tally, missing))
+
+    def _observe(
+        self, model: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
+    ) -> tuple[Float[Array, " k"], Bool[Array, ""]]:
+        """The batch's statistics as if seen at x_0, and whether it lies inside the support."""
+        # All members of a family have one support, so any point will do.
+        law = model(x, jax.tree.map(lambda leaf: leaf[0], points))
+        safe, inside = settle(law, batch)
+        each, base = jax.vmap(self.family.statistics)(safe), jax.vmap(self.family.log_base)(safe)
+        if weight is not None:
+            each, base = weight[:, None] * each, weight * base
+            inside |= weight == 0
+        total, shared = jnp.sum(each, axis=0), jnp.sum(base)
+        if self.shift is None:
+            step = jnp.append(total, shared)
+        else:
+            step = self.shift.undo(self.family, model, x, total).at[-1].add(shared)
+        return step, jnp.all(inside)
+
+    def pick(self, u: Array) -> tuple[Array, Array]:
+        """Block, leaf and point, each by inversion of what is left of u."""
+        tally, statistics = self.tally, self.statistics[:-1]
+        top = jnp.max(tally.blocks)
+
+        def one(u: Array) -> Array:
+            block, u = _invert(jnp.exp(tally.blocks - top), u)
+            leaf, u = _invert(jnp.exp(tally.leaves[block] - tally.blocks[block]), u)
+            leaf = block * tally.leaves.shape[1] + leaf
+            row, _ = _invert(jnp.exp(self.live.leaf_log_weights(leaf, statistics) - top), u)
+            return self.live.point(leaf * LEAF + row)
+
+        picked = one(u[0])[None] if u.shape[0] == 1 else jax.vmap(one)(u)
+        return picked, top > -jnp.inf
+
+    def mode(self) -> tuple[Array, Array]:
+        """The best leaf, and the best point in it."""
+        peaks = self.tally.peaks.ravel()
+        top = jnp.max(peaks)
+        leaf = jnp.minimum(first(peaks >= top), peaks.size - 1)
+        values = self.live.leaf_log_weights(leaf, self.statistics[:-1])
+        row = jnp.minimum(first(values >= jnp.max(values)), LEAF - 1)
+        return self.live.point(leaf * LEAF + row), top > -jnp.inf
+
+    def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
+        """Log Z(S + T(xi)) - log Z(S)."""
+        step, inside = self._observe(model, points, x, xi[None], None)
+        tilted = log_normaliser(self.live, self.statistics[:-1] + step[:-1])
+        return tilted - self.tally.log_total + step[-1] + jnp.where(inside, 0.0, -jnp.inf)
+
+    def serves(self, problem: Problem, points: PyTree, x: Decision) -> bool:
+        """Whether these are weights for the problem, judging by some of the points."""
+        trials = sample(self.size)
+        thetas = jax.tree.map(lambda leaf: leaf[trials], points)
+        first = jax.tree.map(lambda leaf: leaf[0], thetas)
+        family = family_of(problem.model(x, first)) if problem.observation is None else None
+        moves = problem.kind(x, first).depends_on_decision
+        if type(family) is not type(self.family) or moves != (self.shift is not None):
+            return False
+        table = self.everything.natural.reshape(-1, self.statistics.shape[0] - 1)
+        return agrees(self.family, problem.model, x, thetas, self.shift, table[trials])
+
+    @property
+    def live_count(self) -> int:
+        """How many points are computed, whole blocks of them."""
+        return int(self.live.blocks) * self.live.log_prior.shape[1]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether what was left out since the look is negligible, in all runs of a stack."""
+        return bool(np.all(np.asarray(self.missing) <= TOLERANCE))
+
+    def unfocused(self) -> Self:
+        """All points are computed again. Works on a stack of runs along the last axis, too."""
+        tally = _sweep(self.everything, self.statistics[:-1])
+        since = self.since.at[-1].set(-jnp.inf)
+        return self._looking_at(self.everything, since, tally, jnp.zeros_like(self.missing))
+
+    def focused(self) -> Self:
+        """Looks at all points, and keeps those within `_GAP` nats of the best.
+
+        Works on a stack of runs along the last axis, too: then a point stays that is live in any of
+        them. If the bound on the others is not small, all stay.
+        """
+        # What is left out is negligible, so the best of all points is among the live ones.
+        peak = jnp.max(self.tally.peaks, axis=(0, 1))
+        near, rest = _sort_out(
+            self.everything, self.statistics[:-1], peak, jnp.asarray(_GAP), jnp.asarray(_SHARE)
+        )
+        index = np.flatnonzero(near)
+        padded = np.resize(index, self.live.index.shape).astype(np.int32)
+        live, tally = _take(
+            self.everything, jnp.asarray(padded), jnp.asarray(len(index)), self.statistics[:-1]
+        )
+        since = jnp.concatenate([_SHARE * self.statistics[:-1], rest[None]])
+        missing = _bounds(self.family, since, tally)
+        new = self._looking_at(live, since, tally, missing)
+        return new if new.is_sound else self.unfocused()
+
+    def _looking_at(self, live: Rows, *moving: PyTree) -> Self:
+        new = (live, self.statistics, *moving)
+        return eqx.tree_at(lambda self: (self.live, *_moving(self)), self, new)
+
+
+def _moving(weights: SufficientWeights) -> tuple[PyTree, ...]:
+    """What data change."""
+    return weights.statistics, weights.since, weights.tally, weights.missing
+
+
+def _bound(family: ExponentialFamily, since: Float[Array, " k"], tally: Tally) -> Array:
+    """What the points that are left out weigh at most, relative to the others."""
+    bound = jnp.exp(family.supremum(since[:-1]) + since[-1] - tally.log_total)
+    return jnp.where(since[-1] > -jnp.inf, bound, 0.0)  # zero if none is left out
+
+
+def _device() -> str:
+    return "cpu" if jax.default_backend() == "cpu" else "elsewhere"
+
+
+def _invert(mass: Float[Array, " k"], u: Array) -> tuple[Array, Array]:
+    """The first entry whose cumulated mass exceeds u of the total, and what is left of u in it."""
+    cumulated = cumulate(mass)
+    target = u * cumulated[-1]
+    index = jnp.minimum(jnp.sum(cumulated <= target, dtype=jnp.int32), mass.shape[0] - 1)
+    return index, jnp.clip(1.0 - (cumulated[index] - target) / mass[index], 0.0, 1.0)
+
+
+# Programs for one run or a stack of them, the runs along the last axis.
+_sweep = compiled(sweep_runs)
+
+
+@compiled
+def _sort_out(
+    rows: Rows, statistics: Array, peak: Array, gap: Array, share: Array
+) -> tuple[Array, Array]:
+    runs = statistics.reshape(statistics.shape[0], -1)
+    near, rest = sort_out(rows, runs, peak.reshape(-1), gap, share)
+    return near, rest.reshape(peak.shape)
+
+
+@compiled
+def _take(rows: Rows, index: Array, count: Array, statistics: Array) -> tuple[Rows, Tally]:
+    live = take(rows, index, count)
+    return live, sweep_runs(live, statistics)
+
+
+@compiled
+def _bounds(family: ExponentialFamily, since: Array, tally: Tally) -> Array:
+    def one(since: Array, tally: Tally) -> Array:
+        return _bound(family, since, tally)
+
+    return one(since, tally) if since.ndim == 1 else jax.vmap(one, in_axes=-1)(since, tally)
+
+
+def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) -> Weights:
+    """Weights with the given log-prior that serve the problem best.
+
+    Statistics, if there are many points, the data are the xi of the model, and the model is of an
+    exponential family which the decision moves or scales, if it does anything to it.
+
+    Raises:
+        ModelError: If the model is no proper distribution at one of many points.
+    """
+    plain, n = LogWeights(log_prior), log_prior.shape[0]
+    if n <= LARGE:
+        return plain
+    middle = jax.tree.map(lambda leaf: leaf[n // 2], points)
+    family = family_of(problem.model(x, middle)) if problem.observation is None else None
+    moves = problem.kind(x, middle).depends_on_decision
+    shift = find_shift(family, problem, some(points), x) if family is not None and moves else None
+    if family is None or (moves and shift is None):
+        problem.check_models(x, points)
+        return plain
+    block = _BLOCK[_device()]
+    pad = -n % LOOK
+    blocks = jax.tree.map(lambda leaf: _in_blocks(leaf, pad, block), points)
+    natural, wrong = _tabulate(family, problem.model, x, blocks)
+    if bool(jnp.any(wrong)):
+        worst = min(int(jnp.argmax(wrong)), n - 1)
+        problem.check_models(x, jax.tree.map(lambda leaf: leaf[worst : worst + 1], points))
+        return plain  # proper, but not what its class promises
+    prior = np.pad(np.asarray(log_prior), (0, pad), constant_values=-np.inf).reshape(-1, block)
+    index = np.arange(prior.size, dtype=np.int32).reshape(prior.shape)
+    everything = Rows(
+        natural, jnp.asarray(prior), jnp.asarray(index), jnp.asarray(len(prior), jnp.int32)
+    )
+    nothing = jnp.zeros(natural.shape[-1] + 1)
+    return SufficientWeights(
+        family=family,
+        shift=shift,
+        everything=everything,
+        live=everything,
+        size=n,
+        statistics=nothing,
+        since=nothing.at[-1].set(-jnp.inf),
+        tally=_prior_tally(prior),
+        missing=jnp.zeros(()),
+    )
+
+
+def _prior_tally(log_prior: Float[np.ndarray, "blocks rows"]) -> Tally:
+    """Before any data. In NumPy, which has nothing to compile for it."""
+    leaves = log_prior.reshape(len(log_prior), -1, LEAF)
+    sums = np.exp(leaves).sum(axis=-1)
+    with np.errstate(divide="ignore"):
+        logs = np.log(sums.sum(axis=-1)), np.log(sums), leaves.max(axis=-1)
+    return Tally(*(jnp.asarray(array) for array in logs))
+
+
+def _in_blocks(leaf: Array, pad: int, block: int) -> Array:
+    """Padded with copies of the last point, so that all blocks hold proper ones."""
+    padded = jnp.concatenate([leaf, jnp.broadcast_to(leaf[-1:], (pad, *leaf.shape[1:]))])
+    return padded.reshape(-1, block, *leaf.shape[1:])
+
+
+@eqx.filter_jit
+def _tabulate(
+    family: ExponentialFamily, model: Model, x: Decision, blocks: PyTree
+) -> tuple[Float[Array, "blocks rows m"], Bool[Array, " n"]]:
+    """phi_i(x), and whether point i is no proper member of the family."""
+    middle = jax.tree.map(lambda leaf: leaf[leaf.shape[0] // 2, 0], blocks)
+    y = model(x, middle).sample(random.key(0))
+
+    def one(theta: PyTree) -> tuple[Array, Array]:
+        law = model(x, theta)
+        natural = family.natural(law)
+        exact = log_density(law, y)
+        linear = natural @ family.statistics(y) + family.log_base(y)
+        equal = jnp.abs(linear - exact) <= 1e-9 * (1.0 + jnp.abs(exact))
+        return natural, ~(equal & has_proper_parameters(law))
+
+    natural, wrong = lax.map(jax.vmap(one), blocks)
+    return natural, wrong.reshape(-1)
+
+
+def sample(n: int) -> np.ndarray:
+    """Some of n numbers, at random: a regular choice from a product grid would miss levels."""
+    return np.random.default_rng(0).choice(n, min(n, _TRIALS), replace=False)
+
+
+def some(points: PyTree) -> PyTree:
+    """Some of many points; of few, all."""
+    n = jax.tree.leaves(points)[0].shape[0]
+    return points if n <= LARGE else jax.tree.map(lambda leaf: leaf[sample(n)], points)

@@ -1,0 +1,116 @@
+"""How the weights of finitely many points are kept."""
+
+import abc
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from postgrad.beliefs.belief import log_likelihood
+from postgrad.beliefs.forgetting import Memory
+from postgrad.distributions.density import log_density
+from postgrad.problem.problem import Decision, Model
+
+# Up to this many entries a running sum is a product with a small triangular matrix: more arithmetic
+# than needed, but it vectorises over runs.
+_SMALL = 128
+
+
+class Weights(eqx.Module):
+    """Weights w_i of points theta_1, ..., theta_n, whose posterior they are up to a constant."""
+
+    @property
+    @abc.abstractmethod
+    def log_weights(self) -> Float[Array, " n"]:
+        """Log w_i; the largest is zero."""
+
+    @abc.abstractmethod
+    def update(
+        self, likelihood: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
+    ) -> Self:
+        """Bayes' rule: w_i prod_j f(y_j; x, theta_i)."""
+
+    @abc.abstractmethod
+    def pick(self, u: Float[Array, " k"]) -> tuple[Int[Array, " k"], Bool[Array, ""]]:
+        """Points with probabilities w_i / sum w, by inversion of u; whether there is a posterior.
+
+        It is none where all weights are zero or not a number: no point explains the data.
+        """
+
+    @abc.abstractmethod
+    def mode(self) -> tuple[Int[Array, ""], Bool[Array, ""]]:
+        """The first of the heaviest points, and whether there is one."""
+
+    @abc.abstractmethod
+    def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
+        """Log sum_i w_i f(xi; x, theta_i) / sum_i w_i."""
+
+
+class LogWeights(Weights):
+    """The logarithm of each weight, in float64 with the largest at zero: any model will do.
+
+    Products of densities underflow after a few dozen batches; sums of their logarithms do not.
+
+    Attributes:
+        values: The logarithms.
+        prior: Those of the prior, where the past fades towards it.
+    """
+
+    values: Float[Array, " n"]
+    prior: Float[Array, " n"] | None = None
+
+    @property
+    def log_weights(self) -> Array:
+        """As they are kept."""
+        return self.values
+
+    def faded(self, memory: Memory) -> Self:
+        """w_i^lambda p_i^(1 - lambda), with p the prior."""
+        assert self.prior is not None  # kept by those who forget
+        impossible = self.prior == -jnp.inf  # and -inf - -inf is NaN
+        gained = jnp.where(impossible, 0.0, self.values - self.prior)
+        return type(self)(memory.fade(gained) + self.prior, self.prior)
+
+    def update(
+        self, likelihood: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
+    ) -> Self:
+        """Adds the batch's log-likelihood at each point."""
+        log_f = jax.vmap(lambda theta: log_likelihood(likelihood, x, theta, batch, weight))
+        values = self.values + log_f(points)
+        return type(self)(values - jnp.max(values), self.prior)
+
+    def pick(self, u: Array) -> tuple[Array, Array]:
+        """The first point whose cumulated weight exceeds u."""
+        cumulated = cumulate(jnp.exp(self.values))
+        target = u * cumulated[-1]
+        if cumulated.size <= _SMALL:  # compared with all of them, which vectorises over runs
+            index = jnp.sum(cumulated[:, None] <= target, axis=0, dtype=jnp.int32)
+        else:
+            index = jnp.searchsorted(cumulated, target, side="right").astype(jnp.int32)
+        return index, cumulated[-1] > 0
+
+    def mode(self) -> tuple[Array, Array]:
+        """The largest is zero."""
+        index = first(self.values >= 0)
+        return index, index < self.values.size
+
+    def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
+        """The density at each point."""
+        log_f = jax.vmap(lambda theta: log_density(model(x, theta), xi))(points)
+        return logsumexp(self.values + log_f) - logsumexp(self.values)
+
+
+def first(marked: Bool[Array, " n"]) -> Int[Array, ""]:
+    """The index of the first mark, n if there is none."""
+    # `argmax` does not vectorise over runs.
+    n = marked.shape[0]
+    return jnp.min(jnp.where(marked, jnp.arange(n, dtype=jnp.int32), n))
+
+
+def cumulate(mass: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Running sums."""
+    n = mass.shape[0]
+    return jnp.tril(jnp.ones((n, n))) @ mass if n <= _SMALL else jnp.cumsum(mass)

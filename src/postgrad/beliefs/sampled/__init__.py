@@ -1,0 +1,1 @@
+"""Posteriors represented by draws of theta."""

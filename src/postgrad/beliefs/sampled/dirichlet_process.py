@@ -1,0 +1,372 @@
+"""A belief about a distribution of which nothing is assumed."""
+
+import contextlib
+import functools
+import math
+import warnings
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from jaxtyping import Array, Bool, Float, PyTree
+
+from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.forgetting import Memory
+from postgrad.distributions.atoms import same
+from postgrad.distributions.density import log_density, settle
+from postgrad.errors import ModelError, PriorError
+from postgrad.numerics.gamma_draws import log_gamma
+from postgrad.numerics.validate import as_array, as_count, is_concrete
+from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters, kind_of
+
+# Values that agree to this, relative to their size, share a slot.
+_ROUNDING = 1e-9
+# By how much a truncation may overstate the prior variance of a probability, relative to it.
+_EXCESS = 0.01
+
+
+class DirichletProcess(Belief):
+    """theta is the unknown distribution F itself, F ~ DP(a, G), whatever its form.
+
+        pi_t  =  DP(a + n,  (a G + sum_j w_j delta_{v_j}) / (a + n)),     n = sum_j w_j
+
+    with v_j the values seen so far and w_j how often. For any set A, F(A) is then
+    Beta((a + n) m, (a + n) (1 - m)), m the share of A in the bracket. As a -> 0 the base drops out
+    and this is the Bayesian bootstrap: a = 0 will do once there are data.
+
+    theta is a dictionary of values (m, ...) and weights (m,), for a model that returns `Atoms`:
+
+        model = lambda x, theta: Atoms(theta["values"] + jnp.sqrt(x), theta["weights"])
+
+    Decisions may shift and scale the values, v -> g(x) + s(x) v coordinate by coordinate: what is
+    kept is v. Anything else is refused.
+
+    A draw of F has all values seen, with Gamma(w_j) weights, and beside them a draw of DP(a, G)
+    with Gamma(a) weight, all divided by their sum. The latter is cut off after so many atoms
+    (Sethuraman's sticks, the last one not broken). Means are exact; the prior variance of F(A) is
+    too large by a share a (a / (a + 2))^(atoms - 1): 1e-30 for a = 1, 1e-4 for a = 10, at 64 atoms.
+
+    Values seen have `capacity` slots, equal ones one together. When there are more, the two
+    neighbours whose union moves the least weight the least far become one at their mean, again and
+    again. F keeps its mean then, and `displacement` bounds what else is lost. Below the capacity
+    nothing is lost, and the order of the data does not matter.
+
+    Attributes:
+        base: G.
+        concentration: a, as many observations as the prior is worth.
+        values: v_j; zero in free slots.
+        weights: w_j; zero in free slots. NaN where the data cannot be: outside the base's support.
+        moved: sum_j w_j |v_j - what was seen|, at most.
+        memory: How much of the past counts.
+        atoms: Values of the base in a draw.
+    """
+
+    base: Any
+    concentration: Float[Array, ""]
+    values: Float[Array, "c ..."]
+    weights: Float[Array, " c"]
+    moved: Float[Array, ""]
+    memory: Memory
+    atoms: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        base: Any,
+        concentration: Any = 1.0,
+        *,
+        atoms: int = 64,
+        capacity: int = 256,
+        forget: Any = None,
+    ):
+        """A prior around a base.
+
+        Args:
+            base: G, a distribution with numpyro's protocol: the prior guess at F.
+            concentration: a, how many observations the guess is worth; zero is the bootstrap.
+            atoms: Values of the base in a draw of F.
+            capacity: How many values seen are told apart.
+            forget: What remains of the evidence after one more batch; everything, if not given.
+
+        Raises:
+            PriorError: If the base is no proper distribution, the concentration is negative, or
+                needs more atoms.
+        """
+        self.base = _as_base(base)
+        self.concentration = as_array(concentration, PriorError, "concentration")
+        self.atoms = as_count(atoms, PriorError, "atoms")
+        capacity = as_count(capacity, PriorError, "capacity")
+        if self.concentration.shape != ():
+            raise PriorError(
+                f"concentration must be one number, got shape {self.concentration.shape}"
+            )
+        if is_concrete(self.concentration):
+            _check_concentration(float(self.concentration), self.atoms)
+        self.values = jnp.zeros((capacity, *self.base.event_shape))
+        self.weights = jnp.zeros(capacity)
+        self.moved = jnp.zeros(())
+        self.memory = Memory(forget)
+
+    @property
+    def effective_size(self) -> Array:
+        """That of the memory."""
+        return self.memory.size
+
+    @property
+    def displacement(self) -> Float[Array, ""]:
+        """How far the values seen were moved to save slots, on average, at most.
+
+        It bounds the Wasserstein distance between what is kept and what was seen, hence also the
+        error of the mean of any function with slope one. Zero up to the capacity.
+        """
+        return self.moved / jnp.maximum(jnp.sum(self.weights), jnp.finfo(float).tiny)
+
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
+    ) -> Self:
+        """One more value, or one more of those that are there, for each observation."""
+        del key
+        new, inside, _ = jax.vmap(lambda y: self._undo(likelihood, x, y))(batch)
+        fresh = jnp.ones(batch.shape[0]) if weight is None else jnp.maximum(weight, 0.0)
+        weights = jnp.concatenate([self.memory.fade(self.weights), fresh])
+        values = jnp.concatenate([self.values, new])
+        possible = jnp.all(inside | (fresh == 0)) & ~jnp.any(jnp.isnan(weights))
+        values, weights, moved = _keep(values, weights, self.weights.shape[0])
+        return eqx.tree_at(
+            lambda belief: (belief.values, belief.weights, belief.moved, belief.memory),
+            self,
+            (
+                values,
+                jnp.where(possible, weights, jnp.nan),
+                self.memory.fade(self.moved) + moved,
+                self.memory.after(batch, weight),
+            ),
+        )
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """Draws of F; NaN where there is no posterior: impossible data, or a = 0 and no data."""
+        key_base, key_share, key_sticks = random.split(key, 3)
+        fresh = jnp.asarray(self.base.sample(key_base, (*shape, self.atoms)), float)
+        # Shares of the values seen, and of the base: gammas by their logarithms, which do not
+        # underflow where weights are tiny.
+        a = jnp.append(self.weights, self.concentration)
+        log_share = log_gamma(
+            key_share, jnp.broadcast_to(jnp.where(a > 0, a, 1.0), (*shape, a.size))
+        )
+        share = jax.nn.softmax(jnp.where(a > 0, log_share, -jnp.inf))
+        sticks = _sticks(key_sticks, self.concentration, (*shape, self.atoms))
+        weights = jnp.concatenate([share[..., :-1], share[..., -1:] * sticks], axis=-1)
+        # Free slots weigh nothing; a value of the base in them is one that a cost can be asked for.
+        event = (1,) * len(self.base.event_shape)
+        first = lax.slice_in_dim(fresh, 0, 1, axis=len(shape))
+        seen = jnp.where((self.weights > 0).reshape(-1, *event), self.values, first)
+        values = jnp.concatenate([seen, fresh], axis=len(shape))
+        valid = jnp.sum(a) > 0
+        return jax.tree.map(
+            lambda leaf: jnp.where(valid, leaf, jnp.nan), {"values": values, "weights": weights}
+        )
+
+    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
+        """Log (a g(v) / s(x) + sum_j w_j [v = v_j]) / (a + n), with v from xi = g(x) + s(x) v.
+
+        For a continuous base this is a density on new values (g's), and a probability on those
+        seen, where the density does not count: of F_hat with respect to Lebesgue's measure plus
+        the counting measure on the values seen. For a discrete base all is probability.
+        """
+        v, inside, log_scale = self._undo(model, x, xi)
+        mass = jnp.sum(jnp.where(self._is_seen(v), self.weights, 0.0))
+        log_g = log_density(self.base, jnp.where(inside, v, settle(self.base, v)[0]))
+        if not self.base.support.is_discrete:
+            log_g = jnp.where(mass > 0, -jnp.inf, log_g - log_scale)
+        log_base = jnp.where(inside, jnp.log(self.concentration) + log_g, -jnp.inf)
+        total = self.concentration + jnp.sum(self.weights)
+        return jnp.logaddexp(log_base, jnp.log(mass)) - jnp.log(total)
+
+    def examples(self) -> PyTree:
+        """Even weights on values of the base."""
+        count = self.weights.shape[0] + self.atoms
+        values = jnp.asarray(self.base.sample(random.key(0), (4, count)), float)
+        return {"values": values, "weights": jnp.full((4, count), 1.0 / count)}
+
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """The model must return atoms that are the given ones, shifted and scaled at most.
+
+        Raises:
+            ModelError: Naming both, if it does not.
+        """
+        models = {"model": problem.model, "observation": problem.observation}
+        for role, model in models.items():
+            if model is not None:
+                self._check(role, model, problem.decisions(x))
+        return self
+
+    def _check(self, role: str, model: Model, xs: Float[Array, "k ..."]) -> None:
+        needs = (
+            "DirichletProcess is the belief of a distribution: it needs "
+            'Atoms(theta["values"], theta["weights"]), the values shifted and scaled at most'
+        )
+        theta = jax.tree.map(lambda leaf: leaf[0], self.examples())
+        kind = _name(model, xs[0], theta)
+        if kind != "Atoms":
+            raise ModelError(f"{needs}, but the {role} is {kind}")
+        if (shape := kind_of(model, xs[0], theta).event_shape) != self.base.event_shape:
+            raise ModelError(
+                f"the base's values have shape {self.base.event_shape}, those of the {role} {shape}"
+            )
+        if not bool(_moves_only(self, model, xs)):
+            raise ModelError(f"{needs}, but the {role} is Atoms with other values or weights")
+
+    def _undo(
+        self, model: Model, x: Decision, y: Array
+    ) -> tuple[Array, Bool[Array, ""], Float[Array, ""]]:
+        """The v of y = g(x) + s(x) v, whether the base can have it, and log |s|."""
+        g, s = _move(model, x, self.base.event_shape)
+        v = (jnp.asarray(y, float) - g) / s
+        if self.base.support.is_discrete:  # whole numbers stay whole
+            whole = jnp.round(v)
+            v = jnp.where(jnp.abs(v - whole) <= _ROUNDING * (1.0 + jnp.abs(v)), whole, v)
+        return v, settle(self.base, v)[1], jnp.sum(jnp.log(jnp.abs(s)))
+
+    def _is_seen(self, v: Array) -> Bool[Array, " c"]:
+        equal = same(v, self.values, _ROUNDING).reshape(self.weights.shape[0], -1)
+        return jnp.all(equal, axis=1) & (self.weights > 0)
+
+
+def _as_base(base: Any) -> Any:
+    """A distribution whose numbers are arrays, or an error."""
+    if not all(hasattr(base, name) for name in ("sample", "log_prob", "support")):
+        raise PriorError(f"base must be a distribution, got {base!r}")
+    if base.batch_shape != ():
+        raise PriorError(f"base must be one distribution, got a stack {base.batch_shape} of them")
+    base = jax.tree.map(lambda leaf: as_array(leaf, PriorError, "base"), base)
+    if is_concrete(base) and not bool(has_proper_parameters(base)):
+        raise PriorError(f"base must have parameters in their range, got {vars(base)}")
+    return base
+
+
+def _check_concentration(a: float, atoms: int) -> None:
+    if a < 0:
+        raise PriorError(f"concentration must not be negative, got {a}")
+    if a > 0:
+        needed = 1 + math.ceil(math.log(a / _EXCESS) / math.log1p(2.0 / a))
+        if atoms < needed:
+            raise PriorError(f"concentration {a:g} needs {needed} atoms at least, got {atoms}")
+
+
+def _name(model: Model, x: Decision, theta: PyTree) -> str:
+    """What the model returns, given a distribution; or given one number, if it takes that alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a model that is given the wrong theta has to say
+        for candidate in (theta, jnp.ones(())):
+            with contextlib.suppress(Exception):
+                return kind_of(model, x, candidate).name
+    return "a function of another theta"
+
+
+def _move(model: Model, x: Decision, event: tuple[int, ...]) -> tuple[Array, Array]:
+    """g(x) and s(x): where zero goes, and how fast."""
+
+    def place(v: Array) -> Array:
+        return model(x, {"values": v[None], "weights": jnp.ones(1)}).values[0]
+
+    return jax.jvp(place, (jnp.zeros(event),), (jnp.ones(event),))
+
+
+@eqx.filter_jit
+def _moves_only(belief: DirichletProcess, model: Model, xs: Array) -> Bool[Array, ""]:
+    """Whether values become g(x) + s(x) v, with s not zero, and weights stay as they are."""
+    theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
+    theta["weights"] = jax.nn.softmax(jnp.arange(theta["weights"].size) % 7.0)
+
+    def holds(x: Decision) -> Array:
+        g, s = _move(model, x, belief.base.event_shape)
+        found, expected = model(x, theta), g + s * theta["values"]
+        size = jnp.abs(g) + jnp.abs(s * theta["values"])
+        moved = jnp.abs(found.values - expected) <= _ROUNDING * size
+        kept = jnp.abs(found.weights - theta["weights"]) <= _ROUNDING
+        return jnp.all(moved) & jnp.all(kept) & jnp.all(s != 0) & jnp.all(jnp.isfinite(g * s))
+
+    return jnp.all(jax.vmap(holds)(xs))
+
+
+def _sticks(key: Array, a: Array, shape: tuple[int, ...]) -> Float[Array, "... n"]:
+    """Weights of DP(a, .): each takes a Beta(1, a) share of what those before it left."""
+    log_u = jnp.log(random.uniform(key, shape))
+    rest = jnp.cumsum(log_u / a, axis=-1)[..., :-1]  # 1 - Beta(1, a) = U^(1/a)
+    ends = jnp.pad(jnp.exp(rest), [(0, 0)] * (len(shape) - 1) + [(1, 1)])
+    ends = ends.at[..., 0].set(1.0)
+    return ends[..., :-1] - ends[..., 1:]
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _keep(
+    values: Float[Array, "n ..."], weights: Float[Array, " n"], capacity: int
+) -> tuple[Float[Array, "c ..."], Float[Array, " c"], Float[Array, ""]]:
+    """At most so many values, and how much weight was moved how far for it."""
+    return _squeeze(*_share(values, weights), capacity)
+
+
+def _share(
+    values: Float[Array, "n ..."], weights: Float[Array, " n"]
+) -> tuple[Float[Array, "n ..."], Float[Array, " n"]]:
+    """In order, equal values in one slot, free slots (zeros) last."""
+    n = weights.shape[0]
+    columns = values.reshape(n, -1)
+    order = jnp.lexsort((*columns.T[::-1], ~(weights > 0)))
+    values, weights, columns = values[order], weights[order], columns[order]
+    taken = weights > 0
+    other = ~jnp.all(same(columns[1:], columns[:-1], _ROUNDING), axis=1)
+    first = taken & jnp.concatenate([jnp.ones(1, bool), other])
+    slot = jnp.cumsum(first) - 1
+    shared = jnp.zeros(n).at[jnp.maximum(slot, 0)].add(jnp.where(taken, weights, 0.0))
+    place = jnp.where(first, slot, n)
+    return jnp.zeros_like(values).at[place].set(values, mode="drop"), shared
+
+
+def _squeeze(
+    values: Float[Array, "n ..."], weights: Float[Array, " n"], capacity: int
+) -> tuple[Float[Array, "c ..."], Float[Array, " c"], Float[Array, ""]]:
+    """No more values than there is room for, and how much weight was moved how far."""
+    n = weights.shape[0]
+    index = jnp.arange(n)
+
+    def too_many(carry: tuple[Array, Array, Array]) -> Array:
+        return jnp.sum(carry[1] > 0) > capacity
+
+    def unite(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        values, weights, moved = carry
+        i, j, cost = _cheapest(values, weights)
+        w, v = weights[i] + weights[j], (weights[i] * values[i] + weights[j] * values[j])
+        values, weights = values.at[i].set(v / w), weights.at[i].set(w)
+        after = jnp.minimum(index + (index >= j), n - 1)  # slot j is closed
+        values = values[after].at[-1].set(0.0)
+        weights = weights[after].at[-1].set(0.0)
+        return values, weights, moved + cost
+
+    values, weights, moved = lax.while_loop(too_many, unite, (values, weights, jnp.zeros(())))
+    return values[:capacity], weights[:capacity], moved
+
+
+def _cheapest(values: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """The pair i < j whose union costs least, 2 w_i w_j / (w_i + w_j) |v_i - v_j|, and the cost.
+
+    That is the weight times the way to their mean. Of single numbers in order, the cheapest pair
+    are neighbours; vectors are all compared.
+    """
+    n = weights.shape[0]
+    if values.ndim == 1:
+        i, j = jnp.arange(n - 1), jnp.arange(1, n)
+    else:
+        i, j = (jnp.asarray(side) for side in np.triu_indices(n, 1))
+    ways = jnp.linalg.norm((values[j] - values[i]).reshape(i.size, -1), axis=1)
+    less, more = jnp.minimum(weights[i], weights[j]), jnp.maximum(weights[i], weights[j])
+    cost = jnp.where(less > 0, 2.0 * less / (1.0 + less / more) * ways, jnp.inf)
+    best = jnp.argmin(cost)
+    return i[best], j[best], cost[best]

@@ -1,0 +1,292 @@
+"""Taking draws from one posterior to the next: bridges, spreads and Markov-chain moves.
+
+Everything here happens in R^d, where z stands for theta = c(z); see `Prior`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+
+from postgrad.beliefs.belief import log_likelihood
+from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.kept_likelihood import Evidence
+from postgrad.beliefs.sampled.prior import Prior
+from postgrad.errors import SettingError
+from postgrad.problem.problem import Decision, Model
+
+LogDensity = Callable[[Float[Array, " d"]], Float[Array, ""]]
+
+# Moves are repeated until the draws have forgotten where they were: a correlation of this much, and
+# of what chance makes of none. But not more often than this.
+_CORRELATION, _MOST_MOVES = 0.1, 200
+# Halvings in the search for a temperature, on a logarithmic scale of this many nats.
+_HALVINGS, _NATS = 30, 60.0
+
+
+class Bridge(eqx.Module):
+    """From pi_{t-1} to pi_t in steps as small as it takes.
+
+        log pi(z; phi)  =  log pi_0(z) + l_{t-1}(z) + phi [ l(y_t; z) - (1 - lambda) l_{t-1}(z) ]
+
+    up to a constant: pi_{t-1} at phi = 0, and pi_t at phi = 1. The bracket is what the batch
+    changes, and l the log-likelihoods.
+
+    Attributes:
+        prior: pi_0.
+        evidence: l_{t-1}.
+        memory: lambda.
+        likelihood: f.
+        x: The decision in force when the batch arose.
+        batch: y_t.
+        weight: How much each observation counts.
+    """
+
+    prior: Prior
+    evidence: Evidence
+    memory: Memory
+    likelihood: Model
+    x: Decision
+    batch: Float[Array, "D ..."]
+    weight: Float[Array, " D"] | None
+
+    def past(self, z: Float[Array, " d"]) -> Float[Array, ""]:
+        """l_{t-1}(z)."""
+        log_f = self.evidence.log_likelihood(self.likelihood, self.prior.constrain(z))
+        return _or_impossible(log_f)
+
+    def present(self, z: Float[Array, " d"]) -> Float[Array, ""]:
+        """l(y_t; z)."""
+        theta = self.prior.constrain(z)
+        log_f = log_likelihood(self.likelihood, self.x, theta, self.batch, self.weight)
+        return _or_impossible(log_f)
+
+    def change(self, past: Array | None, present: Array) -> Array:
+        """The bracket."""
+        if self.memory.forget is None or past is None:
+            return present
+        return present - (1.0 - self.memory.forget) * past
+
+    def log_density(self, z: Float[Array, " d"], phi: Array) -> Float[Array, ""]:
+        """Log pi(z; phi), for phi > 0."""
+        past, present = self.past(z), self.present(z)
+        return _or_impossible(self.prior.log_density(z) + past + phi * self.change(past, present))
+
+    def crossed(self) -> Evidence:
+        """l_t."""
+        past = self.evidence.faded(self.memory)
+        return past.add(self.likelihood, self.x, self.batch, self.weight)
+
+
+def _or_impossible(log_f: Array) -> Array:
+    """Where a density is not a number (parameters that overflow), it is zero."""
+    return jnp.where(jnp.isnan(log_f), -jnp.inf, log_f)
+
+
+def effective_count(log_weights: Float[Array, " n"]) -> Float[Array, ""]:
+    """(sum w)^2 / sum w^2: as many draws of equal weight would be as good. NaN if none is left."""
+    weights = jnp.exp(log_weights - jnp.max(log_weights))
+    return jnp.sum(weights) ** 2 / jnp.sum(weights**2)
+
+
+def is_thin(log_weights: Float[Array, " n"]) -> Array:
+    """Whether the draws are worth fewer than half of their number."""
+    return effective_count(log_weights) < 0.5 * log_weights.shape[0]
+
+
+def next_temperature(
+    log_weights: Float[Array, " n"], change: Float[Array, " n"], phi: Float[Array, ""]
+) -> Float[Array, ""]:
+    """The phi to go to: as far as half of the draws' worth remains, by bisection."""
+    top = jnp.log1p(-phi)
+
+    def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bounds
+        middle = 0.5 * (low + high)
+        thin = is_thin(log_weights + jnp.exp(middle) * change)
+        return jnp.where(thin, low, middle), jnp.where(thin, middle, high)
+
+    _, step = lax.fori_loop(0, _HALVINGS, halve, (top - _NATS, top))
+    return jnp.minimum(phi + jnp.exp(step), 1.0)
+
+
+class Spread(NamedTuple):
+    """Mean and spread of draws, to measure distances by: z = mean + lower u."""
+
+    mean: Float[Array, " d"]
+    lower: Float[Array, "d d"]
+
+    def whiten(self, z: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """The u of each z."""
+        return solve_triangular(self.lower, (z - self.mean).T, lower=True).T
+
+    def colour(self, u: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The z of one u."""
+        return self.mean + self.lower @ u
+
+
+def spread_of(z: Float[Array, "n d"], log_weights: Float[Array, " n"]) -> Spread:
+    """Weighted mean, and a root of the weighted covariance.
+
+    Correlations are drawn towards zero by as much as few draws cannot tell. Variances have a floor
+    at the resolution of numbers.
+    """
+    d = z.shape[1]
+    weights = jax.nn.softmax(log_weights)
+    mean = weights @ z
+    gap = z - mean
+    covariance = gap.T @ (weights[:, None] * gap)
+    variance = jnp.diagonal(covariance)
+    known = effective_count(log_weights) / (effective_count(log_weights) + d)
+    floor = 1e-9 * variance + (1e-9 * (1.0 + jnp.abs(mean))) ** 2
+    matrix = known * covariance + jnp.diag((1.0 - known) * variance + floor)
+    return Spread(mean, jnp.linalg.cholesky(matrix))
+
+
+def systematic(key: Array, log_weights: Float[Array, " n"]) -> Array:
+    """Indices of n draws by weight: one uniform number, and equal strides from there."""
+    n = log_weights.shape[0]
+    cumulated = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
+    places = (random.uniform(key) + jnp.arange(n)) / n * cumulated[-1]
+    return jnp.minimum(jnp.searchsorted(cumulated, places, side="right"), n - 1)
+
+
+class Kernel(NamedTuple):
+    """A Markov kernel of blackjax, for whitened coordinates.
+
+    Attributes:
+        init: (u, log-density) -> state.
+        step: (key, state, log-density, step size) -> (state, acceptance probability).
+        size: The step size that theory has for a normal target in d dimensions.
+        acceptance: The acceptance probability that goes with it.
+        most: As many times larger a step may become, if accepted too often.
+    """
+
+    init: Callable[[Array, LogDensity], Any]
+    step: Callable[[Array, Any, LogDensity, Array], tuple[Any, Array]]
+    size: float
+    acceptance: float
+    most: float = 1e3
+
+
+def kernel_of(name: str, d: int) -> Kernel:
+    """The kernel of a name.
+
+    Raises:
+        SettingError: If there is none of that name, or blackjax is not installed.
+    """
+    if name not in _KERNELS:
+        raise SettingError(f"move must be one of {', '.join(map(repr, _KERNELS))}, got {name!r}")
+    try:
+        return _KERNELS[name](d)
+    except ImportError as problem:
+        raise SettingError("moves need the package blackjax, which is not installed") from problem
+
+
+def _random_walk(d: int) -> Kernel:
+    """A normal step; 2.38 / sqrt(d) is optimal, and accepted 0.234 of the time for large d."""
+    from blackjax.mcmc import random_walk
+
+    kernel = random_walk.build_additive_step()
+
+    def step(key: Array, state: Any, log_density: LogDensity, size: Array) -> tuple[Any, Array]:
+        stride = random_walk.normal(jnp.full(d, size))
+        state, info = kernel(key, state, log_density, stride)
+        return state, info.acceptance_rate
+
+    return Kernel(random_walk.init, step, 2.38 / d**0.5, 0.234 + 0.206 / d)
+
+
+def _mala(d: int) -> Kernel:
+    """Size times gradient + sqrt(2 size) noise; 2 size = 1.65^2 / d^(1/3) is optimal."""
+    from blackjax.mcmc import mala
+
+    kernel = mala.build_kernel()
+
+    def step(key: Array, state: Any, log_density: LogDensity, size: Array) -> tuple[Any, Array]:
+        state, info = kernel(key, state, log_density, size)
+        return state, info.acceptance_rate
+
+    return Kernel(mala.init, step, 0.5 * 1.65**2 / d ** (1 / 3), 0.574)
+
+
+def _hmc(d: int) -> Kernel:
+    """A quarter of a normal target's period, so that a move forgets where it came from."""
+    from blackjax.mcmc import hmc
+
+    kernel = hmc.build_kernel()
+    quarter = 0.5 * math.pi
+    count = math.ceil(quarter * d**0.25)
+
+    def step(key: Array, state: Any, log_density: LogDensity, size: Array) -> tuple[Any, Array]:
+        state, info = kernel(key, state, log_density, size, jnp.ones(d), count)
+        return state, info.acceptance_rate
+
+    return Kernel(hmc.init, step, quarter / count, 0.75, 1.0)
+
+
+_KERNELS = {"random-walk": _random_walk, "mala": _mala, "hmc": _hmc}
+
+
+def move(
+    kernel: Kernel,
+    log_density: LogDensity,
+    z: Float[Array, "n d"],
+    spread: Spread,
+    key: Array,
+    size: Float[Array, ""],
+    moves: int | None,
+) -> tuple[Float[Array, "n d"], Float[Array, ""]]:
+    """Each draw moved by a kernel that leaves the density as it is.
+
+    Args:
+        kernel: The kernel.
+        log_density: Of z, up to a constant.
+        z: The draws.
+        spread: Their spread, roughly.
+        key: Randomness.
+        size: The step size, as a multiple of the theoretical one.
+        moves: How many; if None, until the draws have forgotten where they were.
+
+    Returns:
+        The draws, and the step size as the acceptances suggest it.
+    """
+    n = z.shape[0]
+    limit = _MOST_MOVES if moves is None else moves
+    start = spread.whiten(z)
+
+    def target(u: Array) -> Array:
+        return log_density(spread.colour(u))
+
+    def remembers(u: Array) -> Array:
+        if moves is not None:
+            return jnp.asarray(True)
+        return ~(jnp.max(jnp.abs(_correlations(start, u))) < _CORRELATION + 2.0 / n**0.5)
+
+    def go_on(carry: tuple[Array, Any, Array]) -> Array:
+        i, state, _ = carry
+        return (i < limit) & ((i == 0) | remembers(state.position))
+
+    def once(carry: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
+        i, state, size = carry
+        keys = random.split(random.fold_in(key, i), n)
+        stepped = jax.vmap(lambda k, s: kernel.step(k, s, target, size * kernel.size))
+        state, accepted = stepped(keys, state)
+        wanted = size * jnp.exp(jnp.mean(accepted) - kernel.acceptance)
+        size = jnp.clip(wanted, 1e-3, kernel.most)
+        return i + 1, state, size
+
+    begun = jax.vmap(lambda u: kernel.init(u, target))(start)
+    _, state, size = lax.while_loop(go_on, once, (jnp.zeros((), jnp.int32), begun, size))
+    return jax.vmap(spread.colour)(state.position), size
+
+
+def _correlations(one: Float[Array, "n d"], other: Float[Array, "n d"]) -> Float[Array, " d"]:
+    a, b = one - jnp.mean(one, axis=0), other - jnp.mean(other, axis=0)
+    return jnp.sum(a * b, axis=0) / jnp.sqrt(jnp.sum(a**2, axis=0) * jnp.sum(b**2, axis=0))

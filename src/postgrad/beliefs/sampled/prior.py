@@ -1,0 +1,203 @@
+"""Priors as the user states them: distributions of theta."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from jax.tree_util import keystr, tree_flatten_with_path
+from jaxtyping import Array, Bool, Float, PyTree
+
+from postgrad.errors import PriorError
+from postgrad.numerics.validate import is_concrete
+from postgrad.problem.problem import has_proper_parameters
+
+# Where a transform has no finite image for a draw (a gamma draw that underflows to zero): the
+# logarithm of the smallest numbers there are.
+_EDGE = 700.0
+
+
+class Prior(eqx.Module):
+    """pi_0, and its density over all of R^d.
+
+    Theta is a number, an array, or a PyTree of them, each entry with its own distribution. Random
+    walks and gradients want no walls, so they see z in R^d, with theta = c(z) the constraints' own
+    transform (exp for what is positive, a logistic curve for an interval, stick-breaking for a
+    simplex), and
+
+        log p(z)  =  log pi_0(c(z))  +  log |det c'(z)|.
+
+    Attributes:
+        numbers: The parameters of the distributions, in the order of their names: numpyro's own
+            order differs from process to process, and a saved belief must not depend on it.
+        tree: What they are the leaves of.
+        order: Where each leaf is among the numbers.
+        shapes: The shapes of the entries of z.
+    """
+
+    numbers: tuple[Array, ...]
+    tree: Any = eqx.field(static=True)
+    order: tuple[int, ...] = eqx.field(static=True)
+    shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    def __init__(self, prior: PyTree):
+        """Check what the user states.
+
+        Args:
+            prior: A numpyro distribution, or a dictionary (or tuple) of them. A stack of
+                distributions is an array of independent entries.
+
+        Raises:
+            PriorError: If an entry is no distribution of real numbers, or an improper one.
+        """
+        entries, tree = tree_flatten_with_path(prior, is_leaf=_is_leaf)
+        if not entries:
+            raise PriorError(
+                f"prior must be a distribution, or a dictionary of them, got {prior!r}"
+            )
+        parts = [_checked(f"prior{keystr(path)}", entry) for path, entry in entries]
+        numbers, self.tree = jax.tree.flatten(jax.tree.unflatten(tree, parts))
+        names = [f"{i}.{name}" for i, part in enumerate(parts) for name in _names(part)]
+        ranks = sorted(range(len(names)), key=names.__getitem__)
+        self.numbers = tuple(numbers[i] for i in ranks)
+        self.order = tuple(ranks.index(i) for i in range(len(names)))
+        self.shapes = tuple(_transform(part).inverse_shape(part.event_shape) for part in parts)
+
+    @property
+    def parts(self) -> PyTree:
+        """The distributions."""
+        return jax.tree.unflatten(self.tree, [self.numbers[i] for i in self.order])
+
+    @property
+    def size(self) -> int:
+        """d, the number of coordinates of z."""
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """Independent draws theta ~ pi_0, stacked in `shape` before theta's own axes."""
+        parts, tree = jax.tree.flatten(self.parts, is_leaf=_is_leaf)
+        keys = random.split(key, len(parts))
+        draws = [part.sample(k, shape) for part, k in zip(parts, keys, strict=True)]
+        return jax.tree.unflatten(tree, draws)
+
+    def draw(self, key: Array, count: int) -> Float[Array, "count d"]:
+        """Independent draws of z."""
+        return jax.vmap(self.unconstrain)(self.sample(key, (count,)))
+
+    def start(self, key: Array, count: int) -> Float[Array, "count d"]:
+        """Draws of z at the door, which are tried before they are used.
+
+        Raises:
+            PriorError: If there are no draws, or they are not finite, or all the same.
+        """
+        try:
+            z, finite = _draw(self, key, count)
+        except NotImplementedError as problem:
+            raise PriorError(f"prior must have draws, which {self._kinds} has not") from problem
+        if is_concrete(z):
+            if not bool(finite):
+                raise PriorError(f"prior must have finite draws, which {self._kinds} has not")
+            same = np.asarray(jnp.all(z == z[0], axis=0))
+            if count > 1 and same.any():
+                value = jax.tree.map(lambda leaf: leaf.tolist(), self.constrain(z[0]))
+                raise PriorError(
+                    f"prior must not be certain, but coordinate {int(same.argmax())} of theta = "
+                    f"{value} is always the same: write it into the model"
+                )
+        return z
+
+    def log_density(self, z: Float[Array, " d"]) -> Float[Array, ""]:
+        """Log p(z)."""
+        total = jnp.zeros(())
+        for part, entry in self._split(z):
+            transform = _transform(part)
+            theta = transform(entry)
+            total += jnp.sum(part.log_prob(theta))
+            total += jnp.sum(transform.log_abs_det_jacobian(entry, theta))
+        return total
+
+    def constrain(self, z: Float[Array, " d"]) -> PyTree:
+        """Theta = c(z)."""
+        tree = jax.tree.structure(self.parts, is_leaf=_is_leaf)
+        return jax.tree.unflatten(tree, [_transform(part)(entry) for part, entry in self._split(z)])
+
+    def unconstrain(self, theta: PyTree) -> Float[Array, " d"]:
+        """The z of a theta inside the support, or near it where theta is on its edge."""
+        flat = jax.tree.map(
+            lambda part, entry: _transform(part).inv(entry).ravel(),
+            self.parts,
+            theta,
+            is_leaf=_is_leaf,
+        )
+        z = jnp.concatenate(jax.tree.leaves(flat))
+        return jnp.nan_to_num(z, nan=jnp.nan, posinf=_EDGE, neginf=-_EDGE)
+
+    @property
+    def _kinds(self) -> PyTree:
+        return jax.tree.map(lambda part: type(part).__name__, self.parts, is_leaf=_is_leaf)
+
+    def _split(self, z: Float[Array, " d"]) -> Iterator[tuple[Any, Array]]:
+        """Each distribution with its entry of z."""
+        parts = jax.tree.leaves(self.parts, is_leaf=_is_leaf)
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
+        for part, shape, end in zip(parts, self.shapes, ends, strict=True):
+            yield part, z[end - math.prod(shape) : end].reshape(shape)
+
+
+@eqx.filter_jit
+def _draw(prior: Prior, key: Array, count: int) -> tuple[Float[Array, "count d"], Bool[Array, ""]]:
+    """Draws of z, and whether those of theta are finite."""
+    theta = prior.sample(key, (count,))
+    finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(theta)])
+    return jax.vmap(prior.unconstrain)(theta), jnp.all(finite)
+
+
+def _is_leaf(node: Any) -> bool:
+    return node is None or _is_distribution(node)
+
+
+def _is_distribution(node: Any) -> bool:
+    from numpyro.distributions import Distribution
+
+    return isinstance(node, Distribution)
+
+
+def _transform(part: Any) -> Any:
+    """From R^k to the support."""
+    from numpyro.distributions import biject_to
+
+    return biject_to(part.support)
+
+
+def _names(part: Any) -> Iterator[str]:
+    """A name for each leaf of a distribution, in the order of the leaves."""
+    for name in type(part).gather_pytree_data_fields():
+        value = vars(part).get(name)
+        if _is_distribution(value):
+            yield from (f"{name}.{inner}" for inner in _names(value))
+        else:
+            yield from (f"{name}.{i}" for i in range(len(jax.tree.leaves(value))))
+
+
+def _checked(name: str, entry: Any) -> Any:
+    """A proper distribution of real numbers with float64 parameters, or an error."""
+    if not _is_distribution(entry):
+        raise PriorError(f"{name} must be a distribution, got {entry!r}")
+    kind = type(entry).__name__
+    part = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), entry.to_event())
+    if part.support is None or part.support.is_discrete:
+        raise PriorError(f"{name} must be a distribution of real numbers, got {kind}")
+    try:
+        _transform(part)
+    except NotImplementedError as problem:
+        raise PriorError(f"{name} must have a support that R^k maps onto, got {kind}") from problem
+    if is_concrete(part) and not bool(has_proper_parameters(part)):
+        raise PriorError(
+            f"{name} is no proper {kind}: its parameters must lie in their range (scales positive, "
+            f"covariances positive definite)"
+        )
+    return part

@@ -1,0 +1,272 @@
+"""When to say that the data do not look like the model, and how often that is said in error.
+
+If belief and model are right, the u of `Surprise` are independent and uniform on [0, 1], and so is
+each of
+
+    q  =  u,  1 - u,  2 min(u, 1 - u)   of the location,      q  =  u,  1 - u   of the spread.
+
+A small q is evidence. A bet with exponent epsilon in (0, 1) multiplies its stake by
+
+    e(q)  =  epsilon q^(epsilon - 1),   whose mean is one if q is uniform:
+
+no bet can expect to gain while the model is right, and some gain exponentially when it is not. Two
+accounts are kept of each bet:
+
+    W_t  =  W_{t-1} e(q_t)              since the beginning,
+    C_t  =  max(C_{t-1}, 1) e(q_t)      since the stage that suits it best.
+
+The mean of W over all bets and coordinates is a martingale that starts at one; by Ville's
+inequality it ever exceeds 1 / alpha with probability alpha at most. The mean of C is below an
+e-detector of Shiryaev-Roberts type, so the average number of batches until it exceeds 1 / alpha is
+1 / alpha at least (Shin, Ramdas and Rinaldo, *E-detectors*, 2023).
+
+A rank among M replicates cannot be rarer than 1 / (M + 1), so one batch proves little by its u,
+however absurd it is. A batch with z^2 >= 1 / alpha therefore raises an alarm by itself: by
+Chebyshev's inequality its probability is alpha at most for each z, provided that the replicates
+show the mean and the standard deviation as they are.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from postgrad.algorithm.surprise import Surprise
+from postgrad.errors import SettingError
+from postgrad.numerics.validate import as_numbers
+
+# The exponents: the first gains most from a few large surprises, the second from many small ones.
+_EXPONENTS = np.asarray([0.2, 0.6])
+# The five q, by what is surprising about them.
+_STATISTICS = ("location", "location", "location", "spread", "spread")
+# Below this all q are alike: an account must not become infinite.
+_SMALLEST = 1e-12
+# For how many batches nothing is betted after an alarm; each time for twice as many, if the next
+# one says the same again.
+_REST = 10
+
+_KINDS = (None, "misfit", "change", "outlier")
+_NONE, _MISFIT, _CHANGE, _OUTLIER = np.arange(4)
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """What was noticed, with the numbers.
+
+    Attributes:
+        kind: "misfit", the data have not looked like the model since the beginning (or since the
+            last alarm); "change", they did until `since`; "outlier", this batch alone is absurd.
+        stage: The batch that raised the alarm, counted from one.
+        since: The batch with which the evidence began.
+        evidence: By how much it speaks against the model, to one.
+        statistic: "location" or "spread": the one that says so most clearly.
+        coordinate: That of the observation: () if it is one number.
+        pit: The share of foreseen batches whose statistic is lower, at `stage`.
+        z: By how many standard deviations the statistic is larger than foreseen, at `stage`.
+        alpha: The level of the alarm.
+    """
+
+    kind: str
+    stage: int
+    since: int
+    evidence: float
+    statistic: str
+    coordinate: tuple[int, ...]
+    pit: float
+    z: float
+    alpha: float
+
+    def __str__(self) -> str:
+        where = f" of coordinate {list(self.coordinate)}" if self.coordinate else ""
+        quantile = min(max(self.pit, 0.001), 0.999)  # there are not enough replicates for more
+        seen = (
+            f"at batch {self.stage} the {self.statistic}{where} is at the {quantile:.3f} quantile "
+            f"of what was foreseen (z = {self.z:.1f})"
+        )
+        odds = f"{self.evidence:.1e} to 1"
+        if self.kind == "outlier":
+            return (
+                f"a batch unlike any foreseen: {seen}; an error in the data, or the first of a "
+                f"change (chance by Chebyshev's inequality: less than {1 / self.evidence:.1g})"
+            )
+        if self.kind == "change":
+            return (
+                f"the data no longer look like the model: {seen}; evidence of a change since "
+                f"batch {self.since}: {odds} (without one, batches until such an alarm: "
+                f"{1 / self.alpha:.0f} or more on average)"
+            )
+        return (
+            f"the data do not look like the model: {seen}; evidence since batch {self.since}: "
+            f"{odds} (were model and prior right, chance of ever such an alarm: "
+            f"less than {self.alpha:g})"
+        )
+
+
+class MisspecificationWarning(UserWarning):
+    """The data do not look like the model: the prior excludes them, or the world has changed.
+
+    Attributes:
+        alarm: What was noticed.
+    """
+
+    def __init__(self, alarm: Alarm):
+        super().__init__(str(alarm))
+        self.alarm = alarm
+
+
+class Monitor(eqx.Module):
+    """A sequential test of whether batches come as foreseen.
+
+    An alarm is on in the state after the batch that raised it; the next update begins anew, after
+    a rest, so that one cause does not raise an alarm at every batch.
+
+    Attributes:
+        alpha: The level: a right model ever raises a first alarm of misfit with probability alpha
+            at most, and alarms of change are at least 1 / alpha batches apart on average.
+        stage: How many batches were seen.
+        start: How many of them came before the accounts were opened.
+        since_start: log W of each bet.
+        since_best: log C of each bet.
+        best: The stage of the first batch in each C.
+        rest: How many batches the next rest takes, should the next alarm be the same again.
+        asleep: How many batches of this one are left.
+        outlying: Whether the last batch was an outlier, announced or not.
+        raised: Which alarm is on; 0 for none.
+        surprise: That of the last batch.
+    """
+
+    alpha: Float[Array, ""]
+    stage: Int[Array, ""]
+    start: Int[Array, ""]
+    since_start: Float[Array, "2 5 ..."]
+    since_best: Float[Array, "2 5 ..."]
+    best: Int[Array, "2 5 ..."]
+    rest: Int[Array, ""]
+    asleep: Int[Array, ""]
+    outlying: Bool[Array, ""]
+    raised: Int[Array, ""]
+    surprise: Surprise
+
+    def __init__(self, event_shape: tuple[int, ...] = (), *, alpha: Any = 1e-3):
+        """Before the first batch.
+
+        Args:
+            event_shape: The shape of one observation.
+            alpha: The level. With the default, a right model raises alarms of change once in a
+                thousand batches, or more rarely.
+
+        Raises:
+            SettingError: If alpha is not between 0 and 1.
+        """
+        level = as_numbers(alpha, SettingError, "alpha")
+        if level.shape != () or not 0 < level < 1:
+            raise SettingError(f"alpha must be a number between 0 and 1, got {alpha!r}")
+        bets = (len(_EXPONENTS), len(_STATISTICS), *event_shape)
+        self.alpha = jnp.asarray(level)
+        self.stage, self.start, self.asleep, self.raised = (jnp.zeros((), int) for _ in range(4))
+        self.since_start = self.since_best = jnp.zeros(bets)
+        self.best = jnp.ones(bets, int)
+        self.rest = jnp.full((), _REST, int)
+        self.outlying = jnp.asarray(False)
+        unknown = jnp.full(event_shape, jnp.nan, float)
+        self.surprise = Surprise(unknown, unknown, unknown, unknown)
+
+    @property
+    def sounds(self) -> Bool[Array, ""]:
+        """Whether the last batch raised an alarm."""
+        return self.raised > 0
+
+    def update(self, surprise: Surprise) -> Self:
+        """The monitor after one more batch."""
+        old = self._restarted()
+        stage = old.stage + 1
+        gained = jnp.where(old.asleep > 0, 0.0, _gains(surprise))
+        since_start = old.since_start + gained
+        since_best = jnp.maximum(old.since_best, 0.0) + gained
+
+        limit = 1.0 / self.alpha
+        misfit, change = (_mean(account) >= limit for account in (since_start, since_best))
+        outlying = jnp.max(_squares(surprise)) >= limit
+        kinds = [misfit, change, outlying & ~old.outlying]
+        return _replaced(
+            old,
+            stage=stage,
+            since_start=since_start,
+            since_best=since_best,
+            best=jnp.where(old.since_best > 0, old.best, stage),
+            asleep=jnp.maximum(old.asleep - 1, 0),
+            outlying=outlying,
+            raised=jnp.select(kinds, [_MISFIT, _CHANGE, _OUTLIER], _NONE),
+            surprise=surprise,
+        )
+
+    def _restarted(self) -> Self:
+        """With new accounts, if the last batch closed the old ones."""
+        over = (self.raised == _MISFIT) | (self.raised == _CHANGE)
+        rest = jnp.where(self.raised == _MISFIT, self.rest, _REST)
+        return _replaced(
+            self,
+            start=jnp.where(over, self.stage + rest, self.start),
+            since_start=jnp.where(over, 0.0, self.since_start),
+            since_best=jnp.where(over, 0.0, self.since_best),
+            asleep=jnp.where(over, rest, self.asleep),
+            rest=jnp.where(over, 2 * rest, self.rest),
+        )
+
+    def alarm(self) -> Alarm | None:
+        """The alarm that the last batch raised, if any; not for use inside compiled programs."""
+        kind = _KINDS[int(self.raised)]
+        if kind is None:
+            return None
+        if kind == "outlier":
+            squares = _squares(self.surprise)
+            which, *coordinate = np.unravel_index(int(jnp.argmax(squares)), squares.shape)
+            statistic, evidence = ("location", "spread")[which], float(jnp.max(squares))
+            since = int(self.stage)
+        else:
+            account = self.since_start if kind == "misfit" else self.since_best
+            bet = np.unravel_index(int(jnp.argmax(account)), account.shape)
+            _, which, *coordinate = bet
+            statistic, evidence = _STATISTICS[which], float(_mean(account))
+            since = int(self.start) + 1 if kind == "misfit" else int(self.best[bet])
+        index = tuple(int(i) for i in coordinate)
+        return Alarm(
+            kind=kind,
+            stage=int(self.stage),
+            since=since,
+            evidence=evidence,
+            statistic=statistic,
+            coordinate=index,
+            pit=float(getattr(self.surprise, f"pit_{statistic}")[index]),
+            z=float(getattr(self.surprise, f"z_{statistic}")[index]),
+            alpha=float(self.alpha),
+        )
+
+
+def _gains(surprise: Surprise) -> Float[Array, "2 5 ..."]:
+    """Log e(q) of each bet; zero where there is no q to bet on."""
+    location, spread = surprise.pit_location, surprise.pit_spread
+    both = 2.0 * jnp.minimum(location, 1.0 - location)
+    q = jnp.stack([location, 1.0 - location, both, spread, 1.0 - spread])
+    epsilon = _EXPONENTS.reshape(-1, *(1,) * q.ndim)
+    gains = jnp.log(epsilon) + (epsilon - 1.0) * jnp.log(jnp.maximum(q, _SMALLEST))
+    return jnp.where(jnp.isnan(q), 0.0, gains)
+
+
+def _squares(surprise: Surprise) -> Float[Array, "2 ..."]:
+    """z^2, whose mean is one as well: Chebyshev's inequality is Ville's for a single batch."""
+    z = jnp.stack([surprise.z_location, surprise.z_spread])
+    return jnp.where(jnp.isnan(z), 0.0, z**2)
+
+
+def _mean(account: Float[Array, "..."]) -> Float[Array, ""]:
+    """The mean of all stakes, from their logarithms."""
+    return jnp.exp(logsumexp(account)) / account.size
+
+
+def _replaced(monitor: Monitor, **new: PyTree) -> Any:
+    return eqx.tree_at(lambda m: [getattr(m, name) for name in new], monitor, list(new.values()))

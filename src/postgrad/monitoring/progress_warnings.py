@@ -1,0 +1,102 @@
+"""When a decision gets nowhere: the descent does not settle, or nothing more can be learned."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from postgrad.algorithm.bayesian_sgd import Info
+from postgrad.problem.problem import Decision
+
+# For so many stages in a row before anything is said.
+_PATIENCE = 20
+# Not knowing theta must cost this much of the cost's own spread to be worth a word.
+_WORTH = 1e-3
+# Ordinarily one more batch saves about D / (N + D) of the cost of not knowing; locked in, less than
+# this share of that.
+_TEACHES = 0.15
+# x stands still if it moves less than this share of what is uncertain about it.
+_STILL = 0.1
+
+
+class ConvergenceWarning(UserWarning):
+    """The K steps of a stage do not come to rest: the decision is not what the belief deserves."""
+
+
+class LockInWarning(UserWarning):
+    """x has stopped moving, and at this x the data no longer tell what would change it."""
+
+
+class Teaching(NamedTuple):
+    """What data seen at a decision are good for.
+
+    Attributes:
+        stands: Whether x stands still while not knowing theta costs something.
+        value: What one more batch saves.
+        usual: What it would save if it taught as batches ordinarily do.
+    """
+
+    stands: Bool[Array, ""]
+    value: Float[Array, ""]
+    usual: Float[Array, ""]
+
+
+def teaching(
+    info: Info, moved: Decision, size: Float[Array, ""], new: Float[Array, ""]
+) -> Teaching:
+    """What the data of a stage were good for.
+
+    Args:
+        info: Of the stage.
+        moved: x_{t+1} - x_t.
+        size: N, how many observations the belief counts.
+        new: D, how many of them are new.
+    """
+    ahead = info.outlook
+    costs = ahead.cost_of_not_knowing > _WORTH * ahead.aleatoric
+    still = jnp.sum(jnp.square(moved)) <= _STILL**2 * jnp.sum(jnp.square(ahead.epistemic))
+    usual = ahead.cost_of_not_knowing * new / (size + new)
+    return Teaching(costs & still, ahead.value_of_a_batch, usual)
+
+
+class Stall(NamedTuple):
+    """Counts stages in a row, and speaks once for each such time.
+
+    Attributes:
+        restless: Stages in a row whose descent did not settle.
+        standing: Stages in a row at which the decision stood still though knowing more would help.
+        value: What batches were worth in these.
+        usual: What they would ordinarily have been worth.
+        said: Whether this was said.
+    """
+
+    restless: int = 0
+    standing: int = 0
+    value: float = 0.0
+    usual: float = 0.0
+    said: bool = False
+
+    def after(
+        self, settled: bool, stands: bool, value: float, usual: float
+    ) -> tuple["Stall", UserWarning | None]:
+        """The counts after a stage, and what there is to say."""
+        restless = 0 if settled else self.restless + 1
+        new = Stall(restless)
+        if stands:
+            # Each value is the average of few scouts; their sum over stages is a better one.
+            value, usual = self.value + value, self.usual + usual
+            new = Stall(restless, self.standing + 1, value, usual, self.said)
+        if restless == _PATIENCE:
+            return new, ConvergenceWarning(
+                f"the descent did not settle in {_PATIENCE} stages in a row: the decision is not "
+                f"the minimiser of the averaged cost; more iterations, or a look at the cost, may "
+                f"help"
+            )
+        locked = new.standing >= _PATIENCE and new.value < _TEACHES * new.usual
+        if locked and not new.said:
+            return new._replace(said=True), LockInWarning(
+                f"for {new.standing} stages x has hardly moved, and data seen at this x tell next "
+                f"to nothing about what would change it, though not knowing it costs; "
+                f"output=Perturbed(...) explores"
+            )
+        return new, None

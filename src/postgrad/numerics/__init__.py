@@ -1,0 +1,1 @@
+"""Arithmetic and random numbers that know nothing of decisions."""

@@ -1,0 +1,116 @@
+"""Checks at the door: user input becomes float64 arrays or a typed error that names the value."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from postgrad.errors import DataError, PostgradError
+
+
+def is_concrete(*values: PyTree) -> bool:
+    """Whether all leaves are known numbers, i.e. we are not inside `jit`, `vmap` or `grad`.
+
+    Checks look at numbers, so they apply at the door and vanish inside compiled programs.
+    """
+    leaves = jax.tree.leaves(values)
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+
+
+def as_numbers(value: Any, error: type[PostgradError], what: str) -> np.ndarray:
+    """`value` as a float64 NumPy array of finite numbers.
+
+    Args:
+        value: A number, a sequence or an array.
+        error: The error to raise.
+        what: The name of the value in the message.
+
+    Raises:
+        error: On booleans, strings, objects, complex numbers, ragged lists, NaN and infinities.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise error(f"{what} must have no masked entries: leave them out")
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as problem:
+        raise error(f"{what} must be numbers of one shape, got {value!r}: {problem}") from problem
+    if array.dtype.kind not in "fiu":
+        raise error(f"{what} must be real numbers, got {_shown(array)} of type {array.dtype}")
+    array = array.astype(np.float64, copy=False)
+    finite = np.isfinite(array)
+    if not finite.all():
+        where = np.argwhere(~finite)[0].tolist()
+        place = f" at index {where}" if where else ""
+        raise error(f"{what} must be finite, got {array[tuple(where)]}{place}")
+    return array
+
+
+def as_array(value: Any, error: type[PostgradError], what: str) -> Array:
+    """`value` as a float64 JAX array, checked by `as_numbers` unless it is being traced."""
+    if is_concrete(value):
+        return jnp.asarray(as_numbers(value, error, what))
+    return jnp.asarray(value, dtype=jnp.float64)
+
+
+def as_count(value: Any, error: type[PostgradError], what: str) -> int:
+    """`value` as a positive Python int."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise error(f"{what} must be a positive whole number, got {value!r}")
+    return int(value)
+
+
+def as_key(seed: Any, error: type[PostgradError]) -> Array:
+    """A whole number or a JAX key, as a JAX key."""
+    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
+        return seed
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not whole or not 0 <= seed < 2**63:
+        raise error(f"seed must be a whole number from 0 to 2^63 - 1, or a JAX key, got {seed!r}")
+    return jax.random.key(int(seed))
+
+
+def check_covariance(matrix: np.ndarray, error: type[PostgradError], what: str) -> None:
+    """Raise `error` unless a matrix is symmetric and positive definite."""
+    if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=1e-12 * np.abs(matrix).max()):
+        raise error(f"{what} must be symmetric, got {_shown(matrix)}")
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if not smallest > 0:
+        raise error(f"{what} must be positive definite, got one with the eigenvalue {smallest:g}")
+
+
+def _shown(array: np.ndarray) -> str:
+    text = repr(array.tolist())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def as_matrix(frame: Any) -> tuple[np.ndarray, list[str]]:
+    """The numbers of a frame with the Arrow interface, and the names of its columns.
+
+    Raises:
+        DataError: If a column holds no numbers.
+    """
+    table = arrow().table(frame)
+    columns = []
+    for name in table.column_names:
+        column = table[name].to_numpy(zero_copy_only=False)
+        if column.dtype.kind not in "fiu":
+            raise DataError(f"column {name!r} must hold numbers, got type {table[name].type}")
+        columns.append(column.astype(float))
+    return np.stack(columns, axis=1), list(table.column_names)
+
+
+def arrow() -> Any:
+    """The module pyarrow.
+
+    Raises:
+        DataError: If it is not installed.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise DataError(
+            "Arrow frames and Parquet files need pyarrow: install postgrad[arrow]"
+        ) from error
+    return pyarrow

@@ -1,0 +1,92 @@
+"""A lower and an upper bound for every entry."""
+
+import contextlib
+
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Array, Float
+from optax.projections import projection_box
+
+from postgrad.errors import DecisionError, FeasibleSetError
+from postgrad.numerics.validate import as_numbers, is_concrete
+from postgrad.problem.feasible.feasible_set import FeasibleSet
+
+
+class Box(FeasibleSet):
+    """X = {x : low <= x <= high}, entry by entry.
+
+    Proj_X(x) = min(max(x, low), high)
+
+    Args:
+        low: The lower bounds, a number or an array that broadcasts to x; -inf where there is none.
+        high: The upper bounds, likewise; inf where there is none.
+
+    Raises:
+        FeasibleSetError: On NaN, on what is not numbers, and where low > high.
+    """
+
+    low: Float[Array, "..."]
+    high: Float[Array, "..."]
+
+    def __init__(self, low: npt.ArrayLike, high: npt.ArrayLike):
+        self.low, self.high = as_bounds(low, high)
+
+    def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """min(max(x, low), high)."""
+        x = as_decision(x, np.broadcast_shapes(self.low.shape, self.high.shape))
+        return projection_box(x, self.low, self.high).astype(x.dtype)
+
+    def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
+        """The largest of low - x and x - high, or zero."""
+        x = as_decision(x, np.broadcast_shapes(self.low.shape, self.high.shape))
+        return jnp.max(jnp.maximum(self.low - x, x - self.high), initial=0.0)
+
+
+def as_bounds(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
+    """`low` and `high` as float64 arrays with low <= high; infinity means no bound on that side."""
+    lows, highs = _as_side(low, -np.inf, "low"), _as_side(high, np.inf, "high")
+    try:
+        np.broadcast_shapes(lows.shape, highs.shape)
+    except ValueError as problem:
+        shapes = f"{lows.shape} and {highs.shape}"
+        raise FeasibleSetError(f"low and high must fit one shape, got {shapes}") from problem
+    if is_concrete(lows, highs):
+        below, above = np.broadcast_arrays(np.asarray(lows), np.asarray(highs))
+        crossed = below > above
+        if crossed.any():
+            where = tuple(np.argwhere(crossed)[0].tolist())
+            place = f" at index {list(where)}" if where else ""
+            raise FeasibleSetError(
+                f"low must not exceed high, got low {below[where]} > high {above[where]}{place}"
+            )
+    return lows, highs
+
+
+def as_decision(
+    x: Float[Array, "..."], shape: tuple[int, ...], exact: bool = False
+) -> Float[Array, "..."]:
+    """`x` as an array of floats, provided that it fits a set of shape `shape`.
+
+    That is: x has this very shape or, unless `exact`, one to which this shape broadcasts.
+    """
+    # A weak Python float: float32 stays float32, whole numbers become float64.
+    x = jnp.asarray(x, dtype=jnp.result_type(x, 0.0))
+    try:
+        fits = np.broadcast_shapes(x.shape, shape) == x.shape
+    except ValueError:
+        fits = False
+    if not fits or (exact and x.shape != shape):
+        raise DecisionError(f"x must have the shape {shape} of its feasible set, got {x.shape}")
+    return x
+
+
+def _as_side(value: npt.ArrayLike, missing: float, what: str) -> Array:
+    if not is_concrete(value):
+        return jnp.asarray(value, dtype=jnp.float64)
+    absent, present = np.asarray(False), value
+    with contextlib.suppress(TypeError, ValueError):  # not numbers: as_numbers says so
+        absent = np.asarray(value, dtype=np.float64) == missing
+        if absent.any():
+            present = np.where(absent, 0.0, value)
+    return jnp.asarray(np.where(absent, missing, as_numbers(present, FeasibleSetError, what)))

@@ -1,0 +1,118 @@
+"""A box whose entries share one budget."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Array, Float
+
+from postgrad.errors import FeasibleSetError
+from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.problem.feasible.box import as_bounds, as_decision
+from postgrad.problem.feasible.feasible_set import FeasibleSet
+
+
+class Budget(FeasibleSet):
+    """X = {x : low <= x <= high, sum(weights * x) <= total}.
+
+    Proj_X(x) = clip(x - lambda * weights, low, high), with the smallest lambda >= 0 that keeps the
+    budget. lambda is the price of the budget: zero if it does not bind.
+
+    Args:
+        low: The lower bounds, a number or an array that broadcasts to weights; -inf for none.
+        high: The upper bounds, likewise; inf for none.
+        weights: What a unit of each entry costs, positive, in the shape of x.
+        total: The budget, a number.
+
+    Raises:
+        FeasibleSetError: On NaN, on what is not numbers, where low > high, on weights that are not
+            positive, on shapes that do not fit, and if sum(weights * low) > total.
+    """
+
+    low: Float[Array, "..."]
+    high: Float[Array, "..."]
+    weights: Float[Array, "..."]
+    total: Float[Array, ""]
+
+    def __init__(
+        self,
+        low: npt.ArrayLike,
+        high: npt.ArrayLike,
+        weights: npt.ArrayLike,
+        total: npt.ArrayLike,
+    ):
+        bounds = as_bounds(low, high)
+        self.weights = as_array(weights, FeasibleSetError, "weights")
+        self.total = as_array(total, FeasibleSetError, "total")
+        if self.total.ndim:
+            raise FeasibleSetError(f"total must be one number, got shape {self.total.shape}")
+        try:
+            self.low, self.high = (jnp.broadcast_to(side, self.weights.shape) for side in bounds)
+        except ValueError as problem:
+            shapes = f"{bounds[0].shape} and {bounds[1].shape}"
+            raise FeasibleSetError(
+                f"low and high must fit the shape {self.weights.shape} of weights, got {shapes}"
+            ) from problem
+        if is_concrete(self.weights) and not np.all(np.asarray(self.weights) > 0):
+            raise FeasibleSetError(f"weights must be positive, got {np.min(self.weights)}")
+        if is_concrete(self.low, self.weights, self.total):
+            least = np.asarray(self.weights) * np.asarray(self.low)
+            # Three times 0.1 is more than 0.3 in float64, and still no empty set.
+            rounding = 4 * np.finfo(np.float64).eps * np.sum(np.abs(least))
+            if least.sum() - rounding > self.total:
+                raise FeasibleSetError(
+                    f"sum(weights * low) must not exceed total, got {least.sum()} > {self.total}"
+                )
+
+    def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """clip(x - lambda * weights, low, high)."""
+        x = as_decision(x, self.weights.shape, exact=True)
+        v, w, low, high = (jnp.ravel(each) for each in (x, self.weights, self.low, self.high))
+
+        def bought(price: Array) -> Array:
+            return jnp.clip(v - price * w, low, high)
+
+        def excess_of(each: Array) -> Array:
+            return jnp.sum(w * each) - self.total
+
+        def excess(price: Array) -> Array:
+            return excess_of(bought(price))
+
+        # Entry i is at high up to the price leave[i], at low from arrive[i] on, and linear between,
+        # so the excess is linear between neighbouring knots, and falls.
+        leave, arrive = (v - high) / w, (v - low) / w
+        knots = jnp.sort(jnp.maximum(jnp.concatenate([jnp.zeros(1), leave, arrive]), 0.0))
+
+        # Bisection over the knots: excess(knots[first]) > 0 >= excess(knots[last]).
+        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+            first, last = ends
+            middle = (first + last) // 2
+            over = excess(knots[middle]) > 0
+            return jnp.where(over, middle, first), jnp.where(over, last, middle)
+
+        ends = (jnp.asarray(0), jnp.asarray(knots.size - 1))
+        first, last = jax.lax.fori_loop(0, knots.size.bit_length(), halve, ends)
+
+        # On that segment one linear equation gives the price, and once more in terms of the
+        # decision: where x is far away, price * w is large and its rounding would break the budget.
+        # If nothing moves, the price is the last knot: infinite for an infinite x, which gives NaN.
+        moving = (leave <= knots[first]) & (arrive >= knots[last])
+        slope = jnp.sum(jnp.where(moving, w**2, 0.0))
+        price = jnp.minimum(knots[first] + excess(knots[first]) / slope, knots[last])
+        bound = bought(price)
+        rest = (jnp.sum(w * bound) - self.total) / slope
+        bound = jnp.clip(jnp.where(moving, bound - rest * w, bound), low, high)
+
+        free = jnp.asarray(0.0)
+        nearest = jnp.where(excess(free) <= 0, bought(free), bound)
+        # A budget is kept to the last digit, in whatever order it is added up.
+        eps = v.size * jnp.finfo(v.dtype).eps * jnp.sum(jnp.abs(w * nearest))
+        spare = jnp.where(excess_of(nearest) > -eps, 2.0 * eps / jnp.sum(w), 0.0)
+        nearest = jnp.maximum(nearest - spare, jnp.minimum(nearest, low))
+        return nearest.reshape(x.shape).astype(x.dtype)
+
+    def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
+        """The largest of low - x, x - high and sum(weights * x) - total, or zero."""
+        x = as_decision(x, self.weights.shape, exact=True)
+        outside = jnp.max(jnp.maximum(self.low - x, x - self.high), initial=0.0)
+        return jnp.maximum(outside, jnp.sum(self.weights * x) - self.total)

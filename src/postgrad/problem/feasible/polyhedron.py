@@ -1,0 +1,176 @@
+"""Any number of linear constraints."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float, Int
+
+from postgrad.errors import FeasibleSetError
+from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.problem.feasible.box import as_decision
+from postgrad.problem.feasible.feasible_set import FeasibleSet
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Polyhedron(FeasibleSet):
+    """X = {x : A x <= b}. An equality is a pair of rows, a x <= b and -a x <= -b.
+
+    Proj_X(x) = x - A^T u, with u >= 0 and u_i = 0 where (A Proj_X(x))_i < b_i.
+
+    The multipliers u come from the dual active-set method of Goldfarb & Idnani (1983), which ends
+    after finitely many steps with the exact solution, whether or not constraints are redundant,
+    repeated or meet in one vertex. Rows that are nearly parallel without being so cost accuracy:
+    about 1e-16 over their angle. The rows are scaled to unit length, so an excess is a distance.
+
+    Args:
+        A: One row per constraint, shape (m, d).
+        b: The right-hand sides, shape (m,).
+
+    Raises:
+        FeasibleSetError: On numbers that are not finite, on shapes that do not fit, and if no x
+            satisfies all constraints.
+    """
+
+    A: Float[Array, "m d"]
+    b: Float[Array, " m"]
+
+    def __init__(self, A: npt.ArrayLike, b: npt.ArrayLike):
+        rows = as_array(A, FeasibleSetError, "A")
+        sides = as_array(b, FeasibleSetError, "b")
+        if rows.ndim != 2 or 0 in rows.shape or sides.shape != rows.shape[:1]:
+            shapes = f"{rows.shape} and {sides.shape}"
+            raise FeasibleSetError(f"A and b must have shapes (m, d) and (m,), got {shapes}")
+        # First by the largest entry: the square of 1e200 is infinite.
+        self.A, self.b = rows, sides
+        for order in (np.inf, 2):
+            length = jnp.linalg.norm(self.A, ord=order, axis=1)
+            length = jnp.where(length == 0, 1.0, length)
+            self.A, self.b = self.A / length[:, None], self.b / length
+        origin = jnp.zeros(rows.shape[1])
+        if is_concrete(self.A, self.b) and np.isnan(_nearest(self.A, self.b, origin)).any():
+            raise FeasibleSetError(
+                "A x <= b must have a solution, got constraints that exclude all x"
+            )
+
+    def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The solution x - A^T u; NaN if the set is empty."""
+        x = as_decision(x, self.A.shape[1:], exact=True)
+        return _nearest(self.A, self.b, x.astype(jnp.float64)).astype(x.dtype)
+
+    def violation(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+        """The largest entry of A x - b, in rows of unit length, or zero."""
+        x = as_decision(x, self.A.shape[1:], exact=True)
+        return jnp.max(self.A @ x - self.b, initial=0.0)
+
+
+class _Iterate(NamedTuple):
+    """x solves the programme with the constraints `rows[used]` alone, plus a share of `entering`.
+
+    That is: x = v - sum_k u[k] A[rows[k]] - share * A[entering], and the used rows are tight.
+    At most d rows are linearly independent, hence d places for them.
+    """
+
+    x: Float[Array, " d"]
+    rows: Int[Array, " d"]
+    used: Bool[Array, " d"]
+    u: Float[Array, " d"]
+    entering: Int[Array, ""]  # -1: none
+    share: Float[Array, ""]
+    done: Bool[Array, ""]
+    steps: Int[Array, ""]
+
+
+@jax.jit
+def _nearest(
+    A: Float[Array, "m d"], b: Float[Array, " m"], v: Float[Array, " d"]
+) -> Float[Array, " d"]:
+    """The projection of v; NaN if A x <= b has no solution."""
+    # The first answer is exact to rounding at the scale of v; projecting it again, mostly for
+    # nothing, makes it feasible to rounding at its own scale, and the projection idempotent.
+    x = jax.lax.fori_loop(0, 2, lambda _, point: _dual_active_set(A, b, point), v)
+    feasible = jnp.all(A @ x - b <= 1e-9 * _scale(b, v, x))
+    return jnp.where(feasible, x, jnp.nan)
+
+
+def _dual_active_set(
+    A: Float[Array, "m d"], b: Float[Array, " m"], v: Float[Array, " d"]
+) -> Float[Array, " d"]:
+    """Goldfarb & Idnani (1983), for min |x - v|^2 / 2 subject to A x <= b.
+
+    Starts at v, without constraints, and adds the most violated one at a time; a constraint whose
+    multiplier would turn negative on the way is dropped. The objective grows with every addition,
+    so no set of constraints comes twice.
+    """
+    m, d = A.shape
+    limit = 10 * (m + d) + 50  # far more than was ever seen; rounding must not make it endless
+
+    def step(at: _Iterate) -> _Iterate:
+        # An orthonormal basis Q of the used normals N = A[rows[used]]^T = Q R. The unused places
+        # hold unit vectors in d further dimensions, which leave the used ones alone.
+        N = jnp.where(at.used[:, None], A[at.rows], 0.0).T
+        Q, R = jnp.linalg.qr(jnp.concatenate([N, jnp.diag(jnp.where(at.used, 0.0, 1.0))]))
+        Q = jnp.where(at.used, Q[:d], 0.0)
+
+        # Used rows are tight; rounding errors of earlier steps must not add up.
+        gap = jnp.where(at.used, b[at.rows] - A[at.rows] @ at.x, 0.0)
+        x = at.x + Q @ solve_triangular(R, gap, trans=1)
+
+        # Which constraint enters.
+        excess = A @ x - b
+        rounding = 16 * d * _EPS * _scale(b, v, x)
+        resting = ~jnp.zeros(m, bool).at[at.rows].max(at.used)
+        worst = jnp.argmax(jnp.where(resting, excess - rounding, -jnp.inf))
+        solved = (at.entering < 0) & ~(resting[worst] & (excess[worst] > rounding[worst]))
+        p = jnp.where(at.entering < 0, worst, at.entering)
+
+        # Its normal is N r + z, with z orthogonal to N (a second time for the rounding error).
+        along = Q.T @ A[p]
+        r = solve_triangular(R, along)
+        z = A[p] - Q @ along
+        z = z - Q @ (Q.T @ z)
+        independent = (z @ z > (1e3 * _EPS) ** 2) & ~jnp.all(at.used)
+
+        # x - t z meets constraint p at t = full; multiplier k reaches zero at t = ratio[k].
+        full = jnp.where(independent, jnp.maximum(excess[p], 0.0) / (z @ z), jnp.inf)
+        ratio = jnp.where(at.used & (r > 0), at.u / r, jnp.inf)
+        k = jnp.argmin(ratio)
+        t = jnp.minimum(full, ratio[k])
+        empty = jnp.isinf(t)  # p is violated, and the used constraints exclude any remedy
+
+        enters = full <= ratio[k]
+        place = jnp.where(enters, jnp.argmin(at.used), k)
+        u = jnp.where(at.used, at.u - t * r, 0.0)
+        after = _Iterate(
+            x=jnp.where(independent, x - t * z, x),
+            rows=jnp.where(enters, at.rows.at[place].set(p), at.rows),
+            used=at.used.at[place].set(enters),
+            u=u.at[place].set(jnp.where(enters, at.share + t, 0.0)),
+            entering=jnp.where(enters, -1, p),
+            share=jnp.where(enters, 0.0, at.share + t),
+            done=jnp.asarray(False),
+            steps=at.steps + 1,
+        )
+        stay = at._replace(x=x, done=jnp.asarray(True))
+        return jax.tree.map(lambda a, b: jnp.where(solved | empty, a, b), stay, after)
+
+    start = _Iterate(
+        x=v,
+        rows=jnp.zeros(d, int),
+        used=jnp.zeros(d, bool),
+        u=jnp.zeros(d),
+        entering=jnp.asarray(-1),
+        share=jnp.asarray(0.0),
+        done=jnp.asarray(False),
+        steps=jnp.asarray(0),
+    )
+    return jax.lax.while_loop(lambda at: ~at.done & (at.steps < limit), step, start).x
+
+
+def _scale(b: Float[Array, " m"], v: Float[Array, " d"], x: Float[Array, " d"]) -> Array:
+    """The size of the numbers in A x - b, row by row."""
+    return jnp.abs(b) + jnp.max(jnp.abs(v)) + jnp.max(jnp.abs(x))

@@ -1,0 +1,62 @@
+"""Several sets side by side, each with its own entries of the decision."""
+
+import itertools
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from postgrad.errors import FeasibleSetError
+from postgrad.numerics.validate import as_count
+from postgrad.problem.feasible.box import as_decision
+from postgrad.problem.feasible.feasible_set import FeasibleSet
+
+
+class Product(FeasibleSet):
+    """X = X_1 x X_2 x ...: the first sizes[0] entries of x in X_1, the next sizes[1] in X_2, ...
+
+    Proj_X(x) = (Proj_{X_1}(x_1), Proj_{X_2}(x_2), ...), since |z - x|^2 is a sum over the blocks.
+
+    `Product((Simplex(), Box(0.0, 5.0)), (3, 1))` is three shares and a level.
+
+    Args:
+        sets: X_1, X_2, ...
+        sizes: How many entries of the vector x each has.
+
+    Raises:
+        FeasibleSetError: On what is no feasible set, on sizes that are not positive whole numbers,
+            and unless there is one size for each set and one set at least.
+    """
+
+    sets: tuple[FeasibleSet, ...]
+    sizes: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, sets: Sequence[FeasibleSet], sizes: Sequence[int]):
+        self.sets, self.sizes = (
+            tuple(sets),
+            tuple(as_count(size, FeasibleSetError, "a size") for size in sizes),
+        )
+        for each in self.sets:
+            if not isinstance(each, FeasibleSet):
+                raise FeasibleSetError(f"sets must be feasible sets, got {each!r}")
+        if len(self.sets) != len(self.sizes) or not self.sets:
+            raise FeasibleSetError(
+                f"there must be one size for each set, got {len(self.sets)} sets and "
+                f"{len(self.sizes)} sizes"
+            )
+
+    def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """Block by block."""
+        pairs = zip(self.sets, self._blocks(x), strict=True)
+        return jnp.concatenate([each.project(block) for each, block in pairs])
+
+    def violation(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+        """The largest of the blocks'."""
+        pairs = zip(self.sets, self._blocks(x), strict=True)
+        return jnp.max(jnp.stack([each.violation(block) for each, block in pairs]))
+
+    def _blocks(self, x: Float[Array, " d"]) -> list[Float[Array, " k"]]:
+        x = as_decision(x, (sum(self.sizes),), exact=True)
+        ends = list(itertools.accumulate(self.sizes))[:-1]
+        return jnp.split(x, ends)

@@ -1,0 +1,47 @@
+"""Shares of a whole."""
+
+import jax.numpy as jnp
+import numpy.typing as npt
+from jaxtyping import Array, Float
+from optax.projections import projection_simplex
+
+from postgrad.errors import FeasibleSetError
+from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.problem.feasible.box import as_decision
+from postgrad.problem.feasible.feasible_set import FeasibleSet
+
+
+class Simplex(FeasibleSet):
+    """X = {x : x >= 0, sum(x) = total}.
+
+    Proj_X(x) = max(x - tau, 0), with tau such that the entries sum to total.
+
+    Args:
+        total: What the entries sum to, a positive number.
+
+    Raises:
+        FeasibleSetError: On a total that is not positive and finite.
+    """
+
+    total: Float[Array, ""]
+
+    def __init__(self, total: npt.ArrayLike = 1.0):
+        self.total = as_array(total, FeasibleSetError, "total")
+        if self.total.ndim:
+            raise FeasibleSetError(f"total must be one number, got shape {self.total.shape}")
+        if is_concrete(self.total) and not self.total > 0:
+            raise FeasibleSetError(f"total must be positive, got {self.total}")
+
+    def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """max(x - tau, 0)."""
+        x = as_decision(x, ())
+        # A common shift changes only tau, and entries more than `total` below the largest end at
+        # zero wherever they start. So y holds numbers of the size of `total`, and the sum is exact
+        # to rounding however far away x is.
+        y = jnp.clip(x - jnp.max(x), -self.total, 0.0)
+        return projection_simplex(y, self.total).astype(x.dtype)
+
+    def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
+        """The largest of -x and |sum(x) - total|."""
+        x = as_decision(x, ())
+        return jnp.maximum(jnp.max(-x), jnp.abs(jnp.sum(x) - self.total))

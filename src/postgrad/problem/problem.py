@@ -1,0 +1,258 @@
+"""The problem: what the user states."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.extend.core as jec
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from jaxtyping import Array, Bool, Float, PyTree
+
+from postgrad.distributions.density import log_density
+from postgrad.errors import CostError, FeasibleSetError, ModelError
+from postgrad.numerics.cache_by_shape import once_per_shape
+from postgrad.problem.feasible import FeasibleSet, Reals
+
+# How many decisions an assumption about the model is tried on.
+_DECISIONS = 16
+
+Decision = Float[Array, "..."]
+Cost = Callable[[Decision, Array], Float[Array, ""]]
+Model = Callable[[Decision, PyTree], Any]
+
+
+class Problem(eqx.Module):
+    """Minimise H(x) = E_{xi ~ f(.; x, theta_c)} h(x, xi) over x in X, theta_c unknown.
+
+    Attributes:
+        cost: h(x, xi), a scalar. Any callable; one that carries numbers is best an
+            `equinox.Module`, so that one compiled program serves all numbers.
+        model: f(.; x, theta), any function that returns a distribution with numpyro's protocol.
+            A model that ignores x is the decision-independent case.
+        feasible: X.
+        observation: The distribution of what is seen, as a function of (x, theta), where that is
+            not xi itself.
+    """
+
+    cost: Cost
+    model: Model
+    feasible: FeasibleSet = Reals()
+    observation: Model | None = None
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.feasible, FeasibleSet):
+            raise FeasibleSetError(f"feasible must be a feasible set, got {self.feasible!r}")
+        for name, error in (("cost", CostError), ("model", ModelError)):
+            if not callable(getattr(self, name)):
+                raise error(f"{name} must be a function, got {getattr(self, name)!r}")
+
+    @property
+    def likelihood(self) -> Model:
+        """The distribution of the data, as a function of (x, theta)."""
+        return self.model if self.observation is None else self.observation
+
+    def kind(self, x: Decision, theta: PyTree) -> "Kind":
+        """What kind of distribution the model returns at (x, theta)."""
+        return kind_of(self.model, x, theta)
+
+    def event_shape(self, x: Decision, theta: PyTree) -> tuple[int, ...]:
+        """The shape of one observation."""
+        return kind_of(self.likelihood, x, theta).event_shape
+
+    def decisions(self, x: Decision) -> Float[Array, "k ..."]:
+        """Feasible decisions near x and far from it, to try an assumption on."""
+        noise = random.normal(random.key(0), (_DECISIONS, *x.shape))
+        scales = np.geomspace(0.01, 1.0, _DECISIONS).reshape(-1, *(1,) * x.ndim)
+        far = (1.0 + jnp.max(jnp.abs(x))) * scales * noise
+        return jax.vmap(self.feasible.project)(x + far)
+
+    def check_models(self, x: Decision, thetas: PyTree) -> None:
+        """Try the model, and the observation model, at x and each theta; see `check`."""
+        first = jax.tree.map(lambda leaf: leaf[0], thetas)
+        for name in ("model", "observation"):
+            model = getattr(self, name)
+            if model is not None:
+                _check_shapes(name, kind_of(model, x, first))
+                _check_numbers(name, model, x, thetas)
+
+    def check(self, x: Decision, thetas: PyTree) -> None:
+        """Try the cost and the model at x, at each theta stacked along the leading axis.
+
+        Raises:
+            ModelError: If some theta gives no proper distribution, e.g. a covariance that is not
+                positive definite, a negative scale, or a stack of distributions.
+            CostError: If the cost is not one number.
+        """
+        first = jax.tree.map(lambda leaf: leaf[0], thetas)
+        self.check_models(x, thetas)
+        xi, cost = _try_cost(self, x, first)
+        if not jnp.issubdtype(cost.dtype, jnp.floating):
+            raise CostError(f"cost(x, xi) must be a real number, got type {cost.dtype} at x = {x}")
+        if cost.shape != ():
+            raise CostError(f"cost(x, xi) must be one number, got shape {cost.shape} at x = {x}")
+        if not jnp.isfinite(cost):
+            raise CostError(f"cost(x, xi) must be finite, got {cost} at x = {x}, xi = {xi}")
+
+
+@eqx.filter_jit
+def _try_cost(problem: Problem, x: Decision, theta: PyTree) -> tuple[Array, Array]:
+    xi = problem.model(x, theta).sample(random.key(0))
+    return xi, jnp.asarray(problem.cost(x, xi))
+
+
+class Kind(NamedTuple):
+    """What a trace of a model tells, whatever its numbers are.
+
+    Attributes:
+        name: The class of what it returns.
+        coordinate: The class of each coordinate, if they are independent; else the same.
+        is_distribution: Whether that has numpyro's protocol.
+        batch_shape: The shape of the stack of distributions; () for one.
+        event_shape: The shape of one observation.
+        has_rsample: Whether draws are differentiable in the parameters.
+        depends_on_decision: Whether draws are a function of x, as the program is written.
+        support_depends_on_decision: Whether the support is one, so that no score exists.
+        values: How many values a draw can have, if they are single numbers that can be listed;
+            else zero.
+    """
+
+    name: str
+    coordinate: str
+    is_distribution: bool
+    batch_shape: tuple[int, ...]
+    event_shape: tuple[int, ...]
+    has_rsample: bool
+    depends_on_decision: bool
+    support_depends_on_decision: bool
+    values: int
+
+
+@once_per_shape
+def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
+    """The kind of `model(x, theta)`, by tracing it.
+
+    Raises:
+        ModelError: If it cannot be evaluated at such a theta.
+    """
+    returned = []
+
+    def draw(x: Decision, theta: PyTree) -> Any:
+        try:
+            returned.append(model(x, theta))  # traced numbers are not judged by numpyro
+            return returned[0].sample(random.key(0)) if hasattr(returned[0], "sample") else 0.0
+        except (TypeError, LookupError, AttributeError) as problem:
+            shapes = jax.tree.map(jax.typeof, theta)
+            raise ModelError(
+                f"the model cannot be evaluated at a theta like {shapes}, as the belief has it: "
+                f"{problem!r}"
+            ) from problem
+
+    def inside(x: Decision, theta: PyTree) -> Any:
+        distribution = model(x, theta)
+        if not hasattr(distribution, "support"):
+            return False
+        return distribution.support(jnp.ones(distribution.event_shape))
+
+    depends = _uses_first(draw, x, theta)
+    distribution = returned[0]
+    return Kind(
+        name=type(distribution).__name__,
+        coordinate=type(coordinates(distribution)).__name__,
+        is_distribution=hasattr(distribution, "sample") and hasattr(distribution, "log_prob"),
+        batch_shape=getattr(distribution, "batch_shape", ()),
+        event_shape=getattr(distribution, "event_shape", ()),
+        has_rsample=getattr(distribution, "has_rsample", False),
+        depends_on_decision=depends,
+        support_depends_on_decision=_uses_first(inside, x, theta),
+        values=_count_values(model, x, theta),
+    )
+
+
+def _count_values(model: Model, x: Decision, theta: PyTree) -> int:
+    """How many values there are to list; zero where that cannot be said before the numbers are."""
+
+    def listed(x: Decision, theta: PyTree) -> Array:
+        return jnp.asarray(model(x, theta).enumerate_support(expand=False))
+
+    try:
+        shape = jax.eval_shape(listed, x, theta).shape
+    except (NotImplementedError, AttributeError, TypeError, jax.errors.JAXTypeError):
+        return 0
+    return shape[0] if len(shape) == 1 else 0
+
+
+def coordinates(distribution: Any) -> Any:
+    """The distribution of each coordinate, if they are independent; else the whole."""
+    parts = type(distribution).__name__ == "Independent"
+    return distribution.base_dist if parts else distribution
+
+
+def _uses_first(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether the result is a function of the first argument, as the program is written."""
+    traced = jax.make_jaxpr(function)(*arguments).jaxpr
+    reached = {traced.invars[0]}
+    for equation in traced.eqns:
+        if any(isinstance(v, jec.Var) and v in reached for v in equation.invars):
+            reached.update(equation.outvars)
+    return any(isinstance(v, jec.Var) and v in reached for v in traced.outvars)
+
+
+def _check_shapes(name: str, kind: Kind) -> None:
+    if not kind.is_distribution:
+        raise ModelError(f"{name}(x, theta) must return a distribution, got {kind.name}")
+    if kind.batch_shape != ():
+        raise ModelError(
+            f"{name}(x, theta) returned a stack {kind.batch_shape} of distributions, expected one; "
+            f"if these are the coordinates of xi, add .to_event({len(kind.batch_shape)})"
+        )
+
+
+def _layers(distribution: Any) -> Iterator[Any]:
+    """A distribution and those it is made of."""
+    yield distribution
+    for name in ("base_dist", "mixing_distribution", "component_distribution"):
+        if hasattr(distribution, name):
+            yield from _layers(getattr(distribution, name))
+    for component in getattr(distribution, "component_distributions", ()):
+        yield from _layers(component)
+
+
+@eqx.filter_jit
+def _are_proper(model: Model, x: Decision, thetas: PyTree) -> Bool[Array, " n"]:
+    """Whether each theta gives a distribution with proper parameters, draws and densities."""
+
+    def is_proper(theta: PyTree) -> Array:
+        distribution = model(x, theta)
+        draw = distribution.sample(random.key(0))
+        finite = jnp.all(jnp.isfinite(draw)) & jnp.isfinite(log_density(distribution, draw))
+        return finite & has_proper_parameters(distribution)
+
+    return jax.vmap(is_proper)(thetas)
+
+
+def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:
+    """Whether the parameters lie in their range, as the distribution itself states it."""
+    from numpyro.distributions.constraints import is_dependent
+
+    proper = jnp.asarray(True)
+    for part in _layers(distribution):
+        for argument, constraint in getattr(part, "arg_constraints", {}).items():
+            if argument in vars(part) and not is_dependent(constraint):
+                proper &= jnp.all(constraint(getattr(part, argument)))
+    return proper
+
+
+def _check_numbers(name: str, model: Model, x: Decision, thetas: PyTree) -> None:
+    proper = np.asarray(_are_proper(model, x, thetas))
+    if not proper.all():
+        worst = int(np.argmin(proper))
+        theta = jax.tree.map(lambda leaf: np.asarray(leaf[worst]).tolist(), thetas)
+        first = jax.tree.map(lambda leaf: leaf[0], thetas)
+        raise ModelError(
+            f"{name}(x, theta) is no proper {kind_of(model, x, first).name} at theta = {theta}, "
+            f"x = {np.asarray(x)}: its parameters must lie in their range (scales positive, "
+            f"covariances positive definite)"
+        )

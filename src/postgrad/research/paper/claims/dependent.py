@@ -1,0 +1,153 @@
+"""The 1-D decision-dependent quadratic: the posterior, batch sizes, and where blindness leads."""
+
+import itertools
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+from jaxtyping import Array
+
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
+from postgrad.algorithm.gradients import Partial
+from postgrad.algorithm.presets import paper
+from postgrad.beliefs import Grid, Known
+from postgrad.research.paper.claims.claim import Claim, Statement, listed
+from postgrad.research.paper.claims.error_curves import ALIKE, EARLY, LATE, Errors, Paired, period
+from postgrad.research.paper.claims.experiment import Trial, shared
+from postgrad.research.paper.claims.learning import Learning, bounded
+from postgrad.research.paper.claims.verdicts import Estimate, Within
+from postgrad.research.paper.experiments import BATCH_SIZES
+from postgrad.research.problems import Instance, quadratic
+from postgrad.research.simulation import Simulation
+
+_RUNS = 10  # so many for each run of the summary
+_LEARNING = range(1, 101)  # while the posteriors differ
+_POSITIVE = Within(low=0.0)
+_CONCENTRATED = Within(low=0.99)
+_STABLE_POINT = 3.2  # where E grad_x h(x, xi) = 2 (x - 5) + (x + 4) / 2 vanishes
+_NEAR = 0.05  # a tenth of the way from there to the optimum
+_SIZES = {f"D = {size}": size for size in BATCH_SIZES}
+_ONE = "D = 1"
+_KNOWN = "D = infinity"  # as the paper sees the benchmark
+_BLIND = "repeated gradient descent"
+
+
+def _instance() -> Instance:
+    return shared(quadratic.univariate_dependent)
+
+
+def _belief_in_truth(state: State) -> Array:
+    return cast(Grid, state.belief).probability(_instance().theta)
+
+
+def trials(runs: int) -> dict[str, Trial]:
+    """Algorithm 2.2 with every batch size, the benchmark, and repeated gradient descent."""
+    instance, n = _instance(), _RUNS * runs
+    algorithm, belief = BayesianSGD(instance.problem, **paper()), Grid(instance.points)
+    planned = {
+        name: Trial(instance, algorithm, belief, n, batch_size=size, record=_belief_in_truth)
+        for name, size in _SIZES.items()
+    }
+    planned[_ONE] = Trial(instance, algorithm, belief, n, record=Learning(instance))
+    planned[_KNOWN] = Trial(instance, algorithm, Known(instance.theta), n)
+    blind = BayesianSGD(instance.problem, **paper(gradient=Partial()))
+    planned[_BLIND] = Trial(instance, blind, belief, n)
+    return planned
+
+
+def claims(results: Mapping[str, Simulation]) -> list[Claim]:
+    """What the trials say."""
+    first, d = results[_ONE].record
+    beliefs = {name: results[name].record for name in _SIZES} | {_ONE: first}
+    x_star = _instance().x_star
+    errors = Paired({name: results[name].errors(x_star) for name in (*_SIZES, _KNOWN)})
+    return [
+        concentration(beliefs),
+        acceleration(beliefs),
+        batch_sizes("early", errors, EARLY, len(d)),
+        batch_sizes("late", errors, LATE, len(d)),
+        stable_point(results[_BLIND].decisions[:, -1], results[_ONE].decisions[:, -1]),
+        bounded(first, d),
+    ]
+
+
+def concentration(beliefs: Mapping[str, np.ndarray]) -> Claim:
+    """pi_t(theta_c) -> 1.
+
+    Args:
+        beliefs: pi_t(theta_c), (run, stage), for each batch size.
+    """
+    runs = len(next(iter(beliefs.values())))
+    statements = [
+        Statement(f"pi_t(theta_c), {name}", Estimate.mean(belief[:, -1]), _CONCENTRATED)
+        for name, belief in beliefs.items()
+    ]
+    return Claim(
+        "posterior-concentrates",
+        "The posterior concentrates on the true parameter, though the data depend on the decision.",
+        f"at the last stage: {listed(statements, runs)}",
+        runs,
+        statements,
+    )
+
+
+def acceleration(beliefs: Mapping[str, np.ndarray]) -> Claim:
+    """The larger the batch, the sooner pi_t(theta_c) rises.
+
+    Args:
+        beliefs: pi_t(theta_c), (run, stage), for each batch size, in increasing order.
+    """
+    runs = len(next(iter(beliefs.values())))
+    mean = {
+        name: b[:, _LEARNING.start : _LEARNING.stop].mean(axis=1) for name, b in beliefs.items()
+    }
+    statements = [
+        Statement(f"gain, {more} over {less}", Estimate.mean(mean[more] - mean[less]), _POSITIVE)
+        for less, more in itertools.pairwise(mean)
+    ]
+    return Claim(
+        "posterior-faster",
+        "The more data a stage brings, the faster the posterior concentrates.",
+        f"in the mean of pi_t(theta_c) {period(_LEARNING)}: {listed(statements, runs)}",
+        runs,
+        statements,
+    )
+
+
+def batch_sizes(when: str, errors: Errors, stages: range, runs: int) -> Claim:
+    """The decision is as good with few data a stage as with many."""
+    statements = [
+        Statement(f"error ratio, {name} to {_KNOWN}", errors.ratio(name, _KNOWN, stages), ALIKE)
+        for name in _SIZES
+    ]
+    return Claim(
+        f"batch-size-{when}",
+        f"The number of data a stage makes no notable difference to the decision's error, {when} "
+        "in the run.",
+        f"mean error {period(stages)}: {_KNOWN} {errors.mean(_KNOWN, stages)}; "
+        f"{listed(statements, runs)}",
+        runs,
+        statements,
+    )
+
+
+def stable_point(blind: np.ndarray, seeing: np.ndarray) -> Claim:
+    """Where descent ends that does not see how x moves the data, and where the paper's ends.
+
+    Args:
+        blind: The last decision of each run of repeated gradient descent.
+        seeing: That of Algorithm 2.2.
+    """
+    x_star = float(_instance().x_star)
+    statements = [
+        Statement(f"last x, {name}", Estimate.mean(ends), Within(x - _NEAR, x + _NEAR))
+        for name, ends, x in ((_BLIND, blind, _STABLE_POINT), ("Bayesian-SGD", seeing, x_star))
+    ]
+    return Claim(
+        "stable-point",
+        "Without the gradient's second term the descent ends at the performatively stable point, "
+        "which is not the optimum; with it, at the optimum.",
+        f"mean of the {listed(statements, len(blind))}",
+        len(blind),
+        statements,
+    )

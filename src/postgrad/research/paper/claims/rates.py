@@ -1,0 +1,168 @@
+"""The three rates of the rate theorem: E |grad H(z_T)|^2 for three kinds of step size.
+
+The theorem is about descent without constraints that ends in z_T, which is x_t with probability
+a_t / (a_1 + ... + a_T). That draw need not be made: given the run, the mean over it is
+
+    sum_{t <= T} a_t |grad H(x_t)|^2 / sum_{t <= T} a_t.
+
+The theorem bounds it from above, so a faster decay is no contradiction.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from postgrad.algorithm.bayesian_sgd import BayesianSGD
+from postgrad.algorithm.gradients import Pathwise
+from postgrad.algorithm.presets import paper
+from postgrad.algorithm.step_sizes import Constant, Harmonic, InverseSqrt, Schedule
+from postgrad.beliefs import Grid
+from postgrad.problem.feasible import Reals
+from postgrad.research.paper.claims.claim import Claim, Statement
+from postgrad.research.paper.claims.experiment import Trial, shared
+from postgrad.research.paper.claims.verdicts import Estimate, Within
+from postgrad.research.problems import Instance, quadratic
+from postgrad.research.simulation import Simulation
+
+_RUNS = 10  # so many for each run of the summary
+_HORIZONS = (10, 30, 100, 300, 1000, 3000)
+_A = 0.4  # below 1 / L_h: grad_x h = 2 x - 10 + xi / 2 has the Lipschitz constant L_h = 2 in x
+_AS_FAST = Within(low=0.9)  # a tenth for the terms that vanish only as T grows
+
+
+class _Rate(NamedTuple):
+    """r(T), up to a constant."""
+
+    words: str
+    at: Callable[[int], float]
+
+
+class _Regime(NamedTuple):
+    """A case of the theorem: the step sizes for a horizon T, and the rate they promise.
+
+    Attributes:
+        id: The claim's.
+        steps: The step sizes in words.
+        schedule: T -> (t -> a_t).
+        rate: The rate that is judged.
+        rounded: The same to leading order, as the theorem writes it; reported, not judged.
+    """
+
+    id: str
+    steps: str
+    schedule: Callable[[int], Schedule]
+    rate: _Rate
+    rounded: _Rate | None = None
+
+
+_CONSTANT = _Regime(
+    "rate-constant",
+    "a_t = a / sqrt(T)",
+    lambda T: Constant(_A, T),
+    _Rate("1 / sqrt(T)", lambda T: T**-0.5),
+)
+_DECREASING = (
+    _Regime(
+        "rate-harmonic",
+        "a_t = a / t",
+        lambda T: Harmonic(_A),
+        # The proof has this sum, log T + 0.58 + o(1), and rounds it to log T at the end. At these T
+        # the difference matters: log T over the sum still rises, from 0.79 to 0.93.
+        _Rate("1 / (1 + 1/2 + ... + 1/T)", lambda T: 1.0 / sum(1.0 / t for t in range(1, T + 1))),
+        _Rate("1 / log T", lambda T: 1.0 / np.log(T)),
+    ),
+    _Regime(
+        "rate-inverse-sqrt",
+        "a_t = a / sqrt(t)",
+        lambda T: InverseSqrt(_A),
+        _Rate("log T / sqrt(T)", lambda T: np.log(T) / T**0.5),
+    ),
+)
+
+
+def _unconstrained() -> Instance:
+    return quadratic.univariate_independent(Reals())
+
+
+def _trial(schedule: Schedule, runs: int, horizon: int) -> Trial:
+    instance = shared(_unconstrained)
+    algorithm = BayesianSGD(instance.problem, **paper(gradient=Pathwise(), steps=schedule))
+    return Trial(instance, algorithm, Grid(instance.points), _RUNS * runs, horizon)
+
+
+def trials(runs: int) -> dict[str, Trial]:
+    """One for each T where the step size asks for T in advance, else one for all."""
+    last = _HORIZONS[-1]
+    return {
+        # a thousand stages at least, the rest unused: one program then serves every T
+        f"{_CONSTANT.id}, T = {T}": _trial(_CONSTANT.schedule(T), runs, max(T, 1000))
+        for T in _HORIZONS
+    } | {regime.id: _trial(regime.schedule(last), runs, last) for regime in _DECREASING}
+
+
+def claims(results: Mapping[str, Simulation]) -> list[Claim]:
+    """One claim for each step size."""
+    constant = [results[f"{_CONSTANT.id}, T = {T}"] for T in _HORIZONS]
+    return [
+        _claim(_CONSTANT, constant),
+        *(_claim(regime, [results[regime.id]] * len(_HORIZONS)) for regime in _DECREASING),
+    ]
+
+
+def _claim(regime: _Regime, results: Sequence[Simulation]) -> Claim:
+    """From one simulation for each T."""
+    x_star = float(shared(_unconstrained).x_star)
+    values = np.stack(
+        [
+            over_output((2 * (result.decisions[:, :T] - x_star)) ** 2, _step_sizes(regime, T))
+            for T, result in zip(_HORIZONS, results, strict=True)
+        ],
+        axis=1,
+    )
+    powers = {
+        rate.words: exponent(values, np.array([rate.at(T) for T in _HORIZONS]))
+        for rate in (regime.rate, regime.rounded)
+        if rate is not None
+    }
+    means = zip(_HORIZONS, map(Estimate.mean, values.T), strict=True)
+    course = ", ".join(f"{mean} at T = {T}" for T, mean in means)
+    fits = ", ".join(f"({words})^b with b = {b}" for words, b in powers.items())
+    rounded = f", which the theorem writes as {regime.rounded.words}" if regime.rounded else ""
+    return Claim(
+        regime.id,
+        f"With {regime.steps}, E |grad H(z_T)|^2 falls at least as fast as {regime.rate.words}"
+        f"{rounded}.",
+        f"E |grad H(z_T)|^2 = {course}; like {fits} ({len(values)} runs)",
+        len(values),
+        [Statement(f"b of ({regime.rate.words})^b", powers[regime.rate.words], _AS_FAST)],
+    )
+
+
+def _step_sizes(regime: _Regime, T: int) -> np.ndarray:
+    """a_1, ..., a_T. They are worked out for the longest T: JAX compiles for every new shape."""
+    stages = np.arange(1, _HORIZONS[-1] + 1)
+    return np.broadcast_to(regime.schedule(T)(stages), stages.shape)[:T]
+
+
+def over_output(values: np.ndarray, step_sizes: np.ndarray) -> np.ndarray:
+    """E g(z_T) given each run, (run,).
+
+    Args:
+        values: g(x_1), ..., g(x_T) of each run, (run, stage).
+        step_sizes: a_1, ..., a_T.
+    """
+    return values @ (step_sizes / step_sizes.sum())
+
+
+def exponent(values: np.ndarray, rates: np.ndarray) -> Estimate:
+    """The least-squares slope b of log E(T) in log r(T), with its standard error.
+
+    Args:
+        values: Samples of E(T), (run, T). The columns may depend on each other.
+        rates: r(T).
+    """
+    mean, x = values.mean(axis=0), np.log(rates)
+    weights = (x - x.mean()) / np.sum((x - x.mean()) ** 2)
+    # to first order a run moves log E(T) by its value over E(T)
+    return Estimate(float(weights @ np.log(mean)), Estimate.mean((values / mean) @ weights).error)

@@ -1,0 +1,90 @@
+"""The paper's figures, as PNG and SVG."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
+from postgrad.research.plots import STYLE, canvas, caption, save
+
+_COLOURS = {
+    "bayesian-sgd": "#0b5fa5",
+    "mle": "#c8553d",
+    "known": "#3a3a3a",
+    "repeated-gradient": "#8a6fb0",
+    "postgrad": "#2f8f4e",
+    LIMIT: "#111111",
+}
+_STYLES = {
+    "mle": (0, (5, 1.5)),
+    "known": (0, (1.5, 1.2)),
+    LIMIT: (0, (1, 2.5)),
+}
+
+
+def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Path]:
+    """Mean error of each algorithm over the stages, with a standard-deviation band."""
+    with mpl.rc_context(STYLE):
+        figure, axes = canvas(6.4, 4.2)
+        for key, curve in summary["algorithms"].items():
+            mean = np.array(curve["mean_error"], float)[1:]
+            spread = np.array(curve["std_error"], float)[1:]
+            stages = np.arange(1, len(mean) + 1)
+            label = ALGORITHMS[key].title
+            for fate in ("diverged", "stuck"):
+                if curve.get(fate):
+                    label += f" ({curve[fate]} of {summary['runs']} {fate})"
+            colour = _COLOURS[key]
+            if key == LIMIT:  # known at some stages only, perhaps
+                here = np.isfinite(mean)
+                stages, mean, spread = stages[here], mean[here], spread[here]
+            axes.plot(stages, mean, color=colour, ls=_STYLES.get(key, "-"), lw=1.4, label=label)
+            if key == LIMIT:
+                continue
+            # a log axis has no room for mean - std <= 0: the band ends well below the mean instead
+            low = np.maximum(mean - spread, mean / 4)
+            alpha = 0.16 if key == "bayesian-sgd" else 0.06  # else three bands make mud
+            axes.fill_between(stages, low, mean + spread, color=colour, alpha=alpha, lw=0)
+        means = [
+            m
+            for key, curve in summary["algorithms"].items()
+            for m in curve["mean_error"][1:]
+            if m and (key != LIMIT or len(summary["algorithms"]) == 1)
+        ]
+        if means:
+            axes.set_ylim(bottom=min(means) / 5)
+        axes.set(
+            title=EXPERIMENTS[name].title,
+            xlabel="stage $t$",
+            ylabel=r"$\|x_t - x^*\|$: mean, and $\pm$ one standard deviation",
+            xscale="log",
+            yscale="log" if means else "linear",
+            xlim=(1, max(2, summary["horizon"])),
+        )
+        axes.legend(loc="lower left")
+        caption(axes, f"{summary['runs']} runs")
+        return save(figure, folder / name)
+
+
+def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[Path]:
+    """pi_t(theta_c) for each batch size, with the 95 % confidence interval of the mean."""
+    with mpl.rc_context(STYLE):
+        figure, axes = canvas(6.4, 4.2)
+        shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(posterior)))
+        for colour, (label, curve) in zip(shades, posterior.items(), strict=True):
+            mean, low, high = (np.array(curve[key], float) for key in ("mean", "low", "high"))
+            stages = np.arange(len(mean))
+            axes.plot(stages, mean, color=colour, lw=1.4, label=label.replace("=", " = "))
+            axes.fill_between(stages, low, high, color=colour, alpha=0.2, lw=0)
+        axes.set(
+            title="Posterior probability of the truth",
+            xlabel="stage $t$",
+            ylabel=r"$\pi_t(\theta^c)$: mean, and its 95 % interval",
+            xlim=(0, min(200, len(stages) - 1)),
+            ylim=(0, 1.02),
+        )
+        axes.legend(loc="lower right")
+        caption(axes, f"{runs} runs, 1-D decision-dependent quadratic")
+        return save(figure, folder / "posterior")

@@ -1,0 +1,290 @@
+"""Figures of comparisons, as PNG and SVG, and the look that all figures share.
+
+matplotlib is imported when a figure is drawn.
+"""
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from postgrad.research.comparison import Comparison, half_width
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STYLE: dict[Any, Any] = {
+    "font.size": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "grid.color": "#e3e3e3",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.hashsalt": "postgrad",  # the same numbers give the same file
+}
+# Methods of one kind share a colour: plug-ins, those blind to what decisions do, those that take
+# the data for the world, those that try decisions out. Dashes tell the members of a kind apart.
+_SOLID, _DASHED, _DOTTED, _MIXED = "-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5))
+LINES: dict[str, tuple[str, Any]] = {
+    "postgrad": ("#0b5fa5", _SOLID),
+    "paper": ("#5b9bd5", _DASHED),
+    "known": ("#3a3a3a", _DOTTED),
+    "mle": ("#c8553d", _SOLID),
+    "posterior-mean": ("#c8553d", _DASHED),
+    "thompson": ("#c8553d", _DOTTED),
+    "repeated-gradient": ("#8a6fb0", _SOLID),
+    "greedy": ("#8a6fb0", _DASHED),
+    "saa": ("#2f8f6b", _SOLID),
+    "wasserstein": ("#2f8f6b", _DASHED),
+    "two-stage": ("#c99a1b", _SOLID),
+    "perfgd": ("#c99a1b", _DASHED),
+    "spsa": ("#c99a1b", _DOTTED),
+    "hindsight": ("#3a3a3a", _DOTTED),
+    "normal": ("#c8553d", _DASHED),
+    "last-value": ("#7f7f7f", _MIXED),
+}
+# How many points a curve has at most.
+_BINS = 150
+_OTHERS = ("#7f7f7f", "#b07aa1", "#76b7b2", "#9c755f")
+
+
+def draw_progress(comparison: Comparison, stem: Path, *, title: str = "") -> list[Path]:
+    """Mean regret over the stages, with the 95 % confidence band of the mean; log axes.
+
+    Where stages lie closer than the eye can tell, a point is the mean over several of them.
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context(STYLE):
+        figure, axes = canvas(7.6, 4.4)
+        ends = {}
+        floor = _floor(comparison)
+        for name, regret in comparison.regrets.items():
+            colour, dashes = line_of(name)
+            stages, values = _thinned(regret)
+            mean, half = np.maximum(values.mean(axis=0), floor), half_width(values)
+            first = name == comparison.reference
+            width, order = (2.0, 3) if first else (1.2, 2)
+            axes.plot(stages, mean, color=colour, ls=dashes, lw=width, zorder=order)
+            if np.isfinite(half).all():
+                low = np.maximum(mean - half, mean / 4)  # a log axis has no room for less than zero
+                alpha = 0.18 if first else 0.07
+                axes.fill_between(stages, low, mean + half, color=colour, alpha=alpha, lw=0)
+            ends[name] = float(mean[-1])
+        settings = comparison.settings
+        axes.set(
+            title=title,
+            xlabel="stage $t$",
+            ylabel=r"regret $H(x_t) - H(x^*)$: mean, and its 95 % interval",
+            xscale="log",
+            yscale="log",
+            xlim=(1, max(2, settings["horizon"])),
+        )
+        # who knows the truth may be far below; then the others get the room
+        lowest = min((ends[name] for name in comparison.competitors), default=floor)
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], min(lowest, ends[comparison.reference]) / 30))
+        labels = {name: _with_count(name, comparison.diverged[name]) for name in ends}
+        _label_ends(figure, axes, ends, labels, comparison.reference)
+        caption(axes, f"{settings['runs']} runs, batches of {settings['batch_size']}")
+        return save(figure, stem)
+
+
+def draw_terminal(comparison: Comparison, stem: Path, *, title: str = "") -> list[Path]:
+    """The regrets of all runs at the last stage as boxes, the least median on top; a log axis."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(STYLE):
+        last = {name: regret[:, -1] for name, regret in comparison.regrets.items()}
+        floor = _floor(comparison)
+        order = sorted(last, key=lambda name: -float(np.median(last[name])))
+        figure, axes = canvas(7.0, 1.2 + 0.3 * len(order))
+        values = [np.maximum(last[name], floor) for name in order]
+        boxes = axes.boxplot(
+            values,
+            orientation="horizontal",
+            widths=0.6,
+            patch_artist=True,
+            whis=(5, 95),
+            flierprops={"marker": ".", "markersize": 3, "markeredgecolor": "#9a9a9a"},
+            medianprops={"color": "black", "lw": 1.2},
+            whiskerprops={"color": "#8a8a8a", "lw": 0.9},
+            capprops={"color": "#8a8a8a", "lw": 0.9},
+        )
+        for name, box in zip(order, boxes["boxes"], strict=True):
+            box.set(facecolor=line_of(name)[0], alpha=0.75, edgecolor="none")
+        labels = [_with_count(name, comparison.diverged[name]) for name in order]
+        axes.set_yticks(range(1, len(order) + 1), labels)
+        for label, name in zip(axes.get_yticklabels(), order, strict=True):
+            label.set_fontweight("bold" if name == comparison.reference else "normal")
+        axes.set(title=title, xscale="log", xlabel=r"regret $H(x_T) - H(x^*)$ at the last stage")
+        axes.grid(axis="y", visible=False)
+        # a few lucky runs must not squeeze all others into a corner
+        axes.set_xlim(left=min(float(np.quantile(v, 0.05)) for v in values) / 3)
+        settings = comparison.settings
+        text = f"{settings['runs']} runs, $T$ = {settings['horizon']}; whiskers 5 to 95 %"
+        caption(axes, text)
+        return save(figure, stem)
+
+
+def draw_solvability(
+    comparisons: Mapping[str, Comparison], stem: Path, *, alpha: float = 0.01, lasting: bool = True
+) -> list[Path]:
+    """Solvability profiles: the share of all (problem, run) pairs solved by stage t.
+
+    See `solvability`. Problems to which an algorithm does not apply count as not solved by it.
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context(STYLE):
+        figure, axes = canvas(7.6, 4.4)
+        profiles = solvability(comparisons, alpha, lasting=lasting)
+        some = next(iter(comparisons.values()))
+        for name, share in profiles.items():
+            colour, dashes = line_of(name)
+            width, order = (2.0, 3) if name == some.reference else (1.2, 2)
+            stages = np.arange(1, len(share))
+            axes.plot(stages, share[1:], color=colour, ls=dashes, lw=width, zorder=order)
+        manner = ", to stay" if lasting else ""
+        axes.set(
+            title=f"Within {100 * alpha:g} % of the initial regret{manner}",
+            xlabel="stage $t$",
+            ylabel="share of (problem, run) pairs",
+            xscale="log",
+            xlim=(1, max(2, len(stages))),
+            ylim=(0, 1.02),
+        )
+        ends = {name: float(share[-1]) for name, share in profiles.items()}
+        # an algorithm need not be in every comparison
+        lost = {n: sum(c.diverged.get(n, 0) for c in comparisons.values()) for n in ends}
+        labels = {name: _with_count(name, lost[name]) for name in ends}
+        _label_ends(figure, axes, ends, labels, some.reference)
+        count = len(comparisons)
+        problems = f"{count} problem{'s' if count > 1 else ''}"
+        caption(axes, f"{problems}, {some.settings['runs']} runs each")
+        return save(figure, stem)
+
+
+def solvability(
+    comparisons: Mapping[str, Comparison], alpha: float, *, lasting: bool = True
+) -> dict[str, np.ndarray]:
+    """By algorithm, the share of (problem, run) pairs whose gap has reached alpha by stage t.
+
+    The gap is the regret relative to that of the initial decision. With `lasting=False` this is the
+    solvability profile of Eckman, Henderson and Shashaani (2023): reached once is solved. Theirs
+    judges solutions that are recommended; here decisions are in force, and one that passes by the
+    optimum on its way has solved nothing. So a run counts from the stage on after which its gap
+    stays within alpha until the end, unless told otherwise.
+    """
+    names = dict.fromkeys(name for c in comparisons.values() for name in c.regrets)
+    length = min(c.settings["horizon"] for c in comparisons.values()) + 1
+    total = sum(c.settings["runs"] for c in comparisons.values())
+    shares = {}
+    for name in names:
+        solved = np.zeros(length)
+        for comparison in comparisons.values():
+            if name in comparison.regrets:
+                regret = comparison.regrets[name][:, :length]
+                within = regret <= alpha * regret[:, :1]
+                if lasting:
+                    within = np.logical_and.accumulate(within[:, ::-1], axis=1)[:, ::-1]
+                solved += np.logical_or.accumulate(within, axis=1).sum(axis=0)
+        shares[name] = solved / total
+    return shares
+
+
+def line_of(name: str) -> tuple[str, Any]:
+    """The colour and the dashes of an algorithm; the same one for the same name, always."""
+    return LINES.get(name, (_OTHERS[sum(map(ord, name)) % len(_OTHERS)], _MIXED))
+
+
+def canvas(width: float = 6.4, height: float = 4.2) -> "tuple[Figure, Axes]":
+    """One set of axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def caption(axes: "Axes", text: str) -> None:
+    """A few words at the top right."""
+    axes.text(1.0, 1.01, text, transform=axes.transAxes, ha="right", fontsize=8, color="#666666")
+
+
+def save(figure: "Figure", stem: Path) -> list[Path]:
+    """The figure as PNG and SVG."""
+    png, svg = (stem.with_name(stem.name + suffix) for suffix in (".png", ".svg"))
+    figure.savefig(png, dpi=160)
+    figure.savefig(svg, metadata={"Date": None})
+    return [png, svg]
+
+
+def _floor(comparison: Comparison) -> float:
+    """The least regret that a log axis shows, and what is smaller is shown as: next to nothing."""
+    return 1e-7 * float(np.abs(comparison.regrets[comparison.reference][:, 0]).mean())
+
+
+def _with_count(name: str, count: int) -> str:
+    return f"{name} ({count} diverged)" if count else name
+
+
+def _thinned(regret: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The stages 1, ..., T in bins of equal width on a log axis, and each run's mean in each."""
+    horizon = regret.shape[1] - 1
+    edges = np.unique(np.geomspace(1, horizon + 1, _BINS).astype(int))
+    pairs = list(itertools.pairwise(edges))
+    stages = np.array([np.exp(np.log(np.arange(a, b)).mean()) for a, b in pairs])
+    return stages, np.stack([regret[:, a:b].mean(axis=1) for a, b in pairs], axis=1)
+
+
+def _label_ends(
+    figure: "Figure", axes: "Axes", ends: dict[str, float], labels: dict[str, str], reference: str
+) -> None:
+    """Labels to the right of the curves, in the order of their ends and none on another."""
+    figure.canvas.draw()  # so that the scale of the axes is known
+    figure.set_layout_engine("none")
+    axes.set_position((0.09, 0.115, 0.70, 0.81))
+    to_axes = axes.transData + axes.transAxes.inverted()
+    order = sorted(ends, key=lambda name: ends[name])
+    wanted = np.array([to_axes.transform((1.0, ends[name]))[1] for name in order])
+    inside = np.clip(wanted, 0.0, 1.0)
+    places = _spread(inside, 0.052)
+    for name, place, end, true_end in zip(order, places, inside, wanted, strict=True):
+        colour, dashes = line_of(name)
+        first = name == reference
+        axes.plot(
+            [1.005, 1.03, 1.065],
+            [end, place, place],
+            transform=axes.transAxes,
+            clip_on=False,
+            color=colour,
+            ls=dashes,
+            lw=2.0 if first else 1.2,
+        )
+        axes.text(
+            1.075,
+            place,
+            labels[name] + (" (below)" if true_end < 0 else ""),
+            transform=axes.transAxes,
+            va="center",
+            fontsize=8.5,
+            color=colour,
+            fontweight="bold" if first else "normal",
+        )
+
+
+def _spread(places: np.ndarray, gap: float) -> np.ndarray:
+    """The nearest increasing places that are a gap apart, in least squares."""
+    # Less i * gap they must not fall: pool neighbours that do, each pool at its mean.
+    pools: list[list[float]] = []
+    for value in places - gap * np.arange(len(places)):
+        pools.append([float(value)])
+        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    level = np.concatenate([np.full(len(pool), np.mean(pool)) for pool in pools])
+    return level + gap * np.arange(len(places))

@@ -1,0 +1,88 @@
+"""A newsvendor who sees sales, not demand: what is asked for when all is sold leaves no trace.
+
+Demand is lognormal with an unknown median. With the critical ratio 1/3 most days sell out, and who
+takes sales for demand orders less and less.
+
+    h(x, xi)  =  c x - p min(x, xi),    log xi ~ N(log theta, 1/4),    seen: min(x, xi)
+
+How much is learnt depends on the decision: only days with stock left show demand (Harpaz, Lee and
+Winkler, 1982; Braden and Freimer, 1991). Here the data are not what the cost is about.
+"""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jaxtyping import Array
+
+from postgrad.distributions.censored import Censored
+from postgrad.problem.feasible import Box, FeasibleSet
+from postgrad.problem.problem import Model, Problem
+from postgrad.research.problems import excess
+from postgrad.research.problems.instance import Instance
+from postgrad.research.problems.newsvendor import Newsvendor
+
+BOX = Box(1.0, 100.0)
+_SIGMA = 0.5
+_COST, _PRICE = 2.0, 3.0
+
+
+class Mistaken(Censored):
+    """Censored numbers, taken for what they are not: drawn as such, but with the base's density."""
+
+    @property
+    def support(self) -> dist.constraints.Constraint:
+        """The base's."""
+        return self.base_dist.support
+
+    def log_prob(self, value: Array) -> Array:
+        """As if the number had been seen whole."""
+        return self.base_dist.log_prob(value)
+
+
+def _demand(x: Array, theta: Array) -> dist.Distribution:
+    del x
+    return dist.LogNormal(jnp.log(theta), _SIGMA, validate_args=False)
+
+
+def _censored(x: Array, theta: Array) -> dist.Distribution:
+    return Censored(_demand(x, theta), upper=x)
+
+
+def _mistaken(x: Array, theta: Array) -> dist.Distribution:
+    return Mistaken(_demand(x, theta), upper=x)
+
+
+def _instance(observation: Model, feasible: FeasibleSet) -> Instance:
+    cost = Newsvendor(*jnp.asarray([_COST, _PRICE, 0.0]))
+    theta = jnp.asarray(20.0)
+    mean = theta * jnp.exp(0.5 * _SIGMA**2)
+
+    def above(level: Array) -> Array:
+        # At level 0, where the logarithm ends, it is the mean. The branch that is not taken is
+        # evaluated too, and must have a derivative.
+        positive = jnp.where(level > 0, level, 1.0)
+        return jnp.where(level > 0, excess.lognormal(theta, jnp.asarray(_SIGMA), positive), mean)
+
+    return Instance(
+        problem=Problem(cost, _demand, feasible, observation),
+        theta=theta,
+        x_star=jnp.asarray(16.124964),
+        x=jnp.asarray(10.0),
+        expected_cost=lambda x: cost.expected(x, mean, above),
+        points=jnp.arange(1.0, 61.0),
+    )
+
+
+def censored(feasible: FeasibleSet = BOX) -> Instance:
+    """Demand of median theta_c = 20, seen up to the order: x* is its quantile (p - c) / p."""
+    return _instance(_censored, feasible)
+
+
+def ignored(feasible: FeasibleSet = BOX) -> Instance:
+    """The same, by a newsvendor who takes sales for demand."""
+    return _instance(_mistaken, feasible)
+
+
+# Not `ignored`: no algorithm can solve it.
+TESTBED: dict[str, Callable[[], Instance]] = {"newsvendor-censored": censored}

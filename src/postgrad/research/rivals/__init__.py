@@ -1,0 +1,19 @@
+"""Other ways to decide, from the literature, to compare with.
+
+Each is a `Policy`, so `simulate` runs it like Bayesian-SGD. The MLE method, the plug-in of the
+posterior mean, Thompson sampling, the known parameter and repeated gradient descent are
+Bayesian-SGD with other parts in it and need no file here; `field` puts them together.
+"""
+
+from postgrad.algorithm.policy import Policy as Policy
+from postgrad.research.rivals.field import BENCHMARK as BENCHMARK
+from postgrad.research.rivals.field import Entrant as Entrant
+from postgrad.research.rivals.field import field as field
+from postgrad.research.rivals.field import left_out as left_out
+from postgrad.research.rivals.field import names as names
+from postgrad.research.rivals.greedy import Greedy as Greedy
+from postgrad.research.rivals.perfgd import PerfGD as PerfGD
+from postgrad.research.rivals.sample_average import SampleAverage as SampleAverage
+from postgrad.research.rivals.spsa import SPSA as SPSA
+from postgrad.research.rivals.two_stage import TwoStage as TwoStage
+from postgrad.research.rivals.wasserstein import Wasserstein as Wasserstein

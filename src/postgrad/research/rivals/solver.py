@@ -1,0 +1,88 @@
+"""Minimises an average over data: what methods that re-solve at every stage have in common."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.problem.feasible import FeasibleSet
+from postgrad.problem.problem import Decision
+from postgrad.research.rivals.data import average, limits
+
+# From a million times the decision down to 1e-12 of it.
+_HALVINGS = 60
+# Step sizes that are tried at once, relative to the one that was best in the last round.
+_STEPS = (4.0, 1.0, 0.25)
+
+RowCost = Callable[[Decision, PyTree], Float[Array, ""]]
+
+
+def bisect(
+    cost: RowCost, rows: PyTree, weight: Array, x: Decision, feasible: FeasibleSet
+) -> Decision:
+    """The minimum of F(x) = sum_j w_j h(x, row_j) / sum_j w_j, by halving where F' changes sign.
+
+    Exact to rounding for a convex F of one number, and of several if F is a sum of functions of one
+    entry each and the feasible set is a box. Kinks do no harm.
+    """
+    slope = _slope(cost, rows, weight)
+
+    def halve(_: Array, ends: tuple[Decision, Decision]) -> tuple[Decision, Decision]:
+        low, high = ends
+        middle = 0.5 * (low + high)
+        falls = slope(middle) < 0
+        return jnp.where(falls, middle, low), jnp.where(falls, high, middle)
+
+    low, high = lax.fori_loop(0, _HALVINGS, halve, limits(feasible, x))
+    return feasible.project(0.5 * (low + high))
+
+
+def descend(
+    cost: RowCost,
+    rows: PyTree,
+    weight: Array,
+    x: Decision,
+    feasible: FeasibleSet,
+    step: Float[Array, ""],
+    rounds: int,
+) -> tuple[Decision, Float[Array, ""]]:
+    """The same by projected gradient steps from x, each the best of three step sizes.
+
+        x <- the best of x and Proj(x - s k grad F(x)), k = 4, 1, 1/4
+
+    F never rises. Where F is smooth this converges at the rate of steepest descent; each call goes
+    on from the last one's x and s, so accuracy is gained over the stages. Where F is piecewise
+    linear in several entries it can stop at a kink, whose size is one over the number of data.
+
+    Returns:
+        x and s.
+    """
+    slope = _slope(cost, rows, weight)
+
+    def value(x: Decision) -> Array:
+        return average(jax.vmap(lambda row: cost(x, row))(rows), weight)
+
+    def once(_: Array, carry: tuple[Decision, Array, Array]) -> tuple[Decision, Array, Array]:
+        x, best, step = carry
+        gradient, sizes = slope(x), step * jnp.asarray(_STEPS)
+        trials = jax.vmap(lambda size: feasible.project(x - size * gradient))(sizes)
+        values = jnp.nan_to_num(jax.vmap(value)(trials), nan=jnp.inf, posinf=jnp.inf)
+        k = jnp.argmin(values)
+        improves = values[k] < best
+        return (
+            jnp.where(improves, trials[k], x),
+            jnp.where(improves, values[k], best),
+            jnp.where(improves, sizes[k], step / 64.0),
+        )
+
+    x, _, step = lax.fori_loop(0, rounds, once, (x, value(x), step))
+    return x, jnp.clip(step, 1e-9, 1e9)
+
+
+def _slope(cost: RowCost, rows: PyTree, weight: Array) -> Callable[[Decision], Decision]:
+    def slope(x: Decision) -> Decision:
+        return average(jax.vmap(lambda row: jax.grad(cost)(x, row))(rows), weight)
+
+    return slope

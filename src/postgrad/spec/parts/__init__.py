@@ -1,0 +1,1 @@
+"""The words of a specification file, one class each."""

@@ -1,0 +1,97 @@
+"""Costs that a specification can name."""
+
+import itertools
+from typing import Annotated, Any, Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from pydantic import Field, model_validator
+
+from postgrad.problem.problem import Cost
+from postgrad.research.problems.newsvendor import Mismatch, Newsvendor
+from postgrad.spec.parts.part import Numbers, Part, Positives
+
+
+class NewsvendorCost(Part):
+    """b for each unit short, h for each unit left over."""
+
+    kind: Literal["newsvendor"]
+    underage: Positives
+    overage: Positives
+
+    def build(self, pick: Any) -> Cost:
+        """The cost with the numbers that `pick` takes of those of all items."""
+        return Mismatch(pick(self.underage), pick(self.overage))
+
+
+class ProfitCost(Part):
+    """Order at a cost, sell at a price, salvage the rest."""
+
+    kind: Literal["profit"]
+    cost: Numbers
+    price: Numbers
+    salvage: Numbers = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> "ProfitCost":
+        numbers = [np.atleast_1d(value) for value in (self.salvage, self.cost, self.price)]
+        for less, more in itertools.pairwise(numbers):
+            alike = less.size == more.size or 1 in (less.size, more.size)  # else told with the data
+            if alike and not (less < more).all():
+                raise ValueError("`salvage` must be less than `cost`, and `cost` than `price`")
+        return self
+
+    def build(self, pick: Any) -> Cost:
+        """The cost with the numbers that `pick` takes of those of all items."""
+        return Newsvendor(pick(self.cost), pick(self.price), pick(self.salvage))
+
+
+class SquaredCost(Part):
+    """The squared distance of the decision from what happens: a forecast."""
+
+    kind: Literal["squared"]
+
+    def build(self, pick: Any) -> Cost:
+        """The cost."""
+        del pick
+        return Squared()
+
+
+class RevenueCost(Part):
+    """The decision is a price: what is not earned with the demand at that price."""
+
+    kind: Literal["revenue"]
+    unit_cost: Numbers = 0.0
+
+    def build(self, pick: Any) -> Cost:
+        """The cost with the numbers that `pick` takes of those of all items."""
+        return Revenue(pick(self.unit_cost))
+
+
+AnyCost = Annotated[
+    NewsvendorCost | ProfitCost | SquaredCost | RevenueCost, Field(discriminator="kind")
+]
+
+
+class Squared(eqx.Module):
+    """h(x, xi) = |x - xi|^2."""
+
+    def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
+        """h(x, xi)."""
+        return jnp.sum(jnp.square(x - xi))
+
+
+class Revenue(eqx.Module):
+    """h(x, xi) = -(x - c)' xi, for a price x and a demand xi at that price.
+
+    Attributes:
+        unit_cost: c.
+    """
+
+    unit_cost: Float[Array, "..."]
+
+    def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
+        """h(x, xi)."""
+        return -jnp.sum((x - self.unit_cost) * xi)

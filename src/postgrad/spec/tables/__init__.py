@@ -1,0 +1,1 @@
+"""Tables in and out: files and frames, rows as batches, exports, figures."""

@@ -1,0 +1,174 @@
+"""Figures of live decisions and of backtests, as PNG and SVG."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import random
+
+from postgrad.agent.agent import Agent
+from postgrad.research.plots import STYLE, canvas, line_of, save
+from postgrad.spec.backtest import Backtest
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Batches that are drawn at most; of more, the latest.
+_MOST = 2000
+# How many posteriors the fan is made of, and of how many draws each.
+_FANS, _DRAWS = 24, 512
+_BANDS = ((0.05, 0.95), (0.25, 0.75))
+# Of several parameters, the one to look at.
+_TELLING = ("mean", "median", "intercept")
+# A dollar in the user's own words is a dollar, not the beginning of a formula.
+_OWN_WORDS: Any = {"parse_math": False}
+_BLUE, _GREY, _RED = "#0b5fa5", "#9a9a9a", "#c8553d"
+
+
+def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path]:
+    """Cost so far above hindsight's, day by day: below zero is better than hindsight.
+
+    Where the cost has no hindsight, the cost itself.
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context(STYLE):
+        figure, axes = canvas(7.6, 4.4)
+        curves = result.cumulative()
+        best = curves.get("hindsight", np.zeros(result.scored))
+        days = np.arange(1, result.scored + 1)
+        order = sorted(curves, key=lambda name: -curves[name][-1])
+        for name in order:
+            colour, dashes = line_of(name)
+            first = name == "postgrad"
+            label = f"{name}  {curves[name][-1]:,.0f}"
+            axes.plot(
+                days,
+                curves[name] - best,
+                color=colour,
+                ls=dashes,
+                lw=2.0 if first else 1.3,
+                zorder=3 if first else 2,
+                label=label,
+            )
+        # A bad rule would leave no room for the others: the frame ends with the best but one.
+        near = sorted((curves[name] - best for name in curves), key=lambda c: np.abs(c).max())[:3]
+        low, high = min(float(c.min()) for c in near), max(float(c.max()) for c in near)
+        margin = 0.15 * (high - low) or 1.0
+        axes.set_ylim(low - margin, high + 2 * margin)
+        above = ", above hindsight" if "hindsight" in curves else ""
+        axes.set_title(title, **_OWN_WORDS)
+        axes.set_ylabel(f"cost so far{above}")
+        legend = axes.legend(loc="upper left", title="total cost", alignment="left")
+        legend.set_frame_on(True)
+        legend.get_frame().set(facecolor="white", edgecolor="none", alpha=0.85)
+        items = len(result.items)
+        axes.set_xlabel(
+            f"scored day, {result.dates[result.burn_in]} to {result.dates[-1]}; "
+            f"{items} item{'s' if items > 1 else ''}; curves may leave the frame",
+            **_OWN_WORDS,
+        )
+        return save(figure, stem)
+
+
+def draw_stream(
+    agent: Agent, stem: Path, *, title: str = "", labels: Sequence[str] = ()
+) -> list[Path]:
+    """Decisions with their interval, the posterior's fan, surprise, and cost over time.
+
+    Args:
+        agent: Whose stream it is.
+        stem: Where to write, without the ending.
+        title: Above the figure.
+        labels: Names of the decision's entries, where it has several.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    records = list(agent.history(last=_MOST))
+    if not records:
+        return []
+    stages = np.asarray([record.stage for record in records])
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.2, 9.6), layout="constrained")
+        decisions, fan, surprise, cost = figure.subplots(4, 1, sharex=True)
+        _draw_decisions(decisions, stages, records, labels)
+        decisions.set_title(title, **_OWN_WORDS)
+        decisions.set_ylabel("decision and data")
+        _draw_fan(fan, agent, stages)
+        _draw_surprise(surprise, stages, records)
+        _draw_cost(cost, agent, stages, records)
+        cost.set_xlabel("batch")
+        return save(figure, stem)
+
+
+def _draw_decisions(
+    axes: "Axes", stages: np.ndarray, records: list[Any], labels: Sequence[str]
+) -> None:
+    decisions = np.stack([np.ravel(record.decision) for record in records])
+    data = [np.asarray(record.rows).reshape(len(record.rows), -1) for record in records]
+    known = [record.interval is not None for record in records]
+    for i in range(decisions.shape[1]):
+        colour = _BLUE if decisions.shape[1] == 1 else f"C{i}"
+        if data[0].shape[1] == decisions.shape[1]:
+            seen = np.concatenate([rows[:, i] for rows in data])
+            at = np.repeat(stages, [len(rows) for rows in data])
+            shade = _GREY if decisions.shape[1] == 1 else colour
+            axes.plot(at, seen, ".", color=shade, ms=2.5, alpha=0.6)
+        label = labels[i] if labels else None
+        axes.plot(stages, decisions[:, i], color=colour, lw=1.5, label=label)
+        if all(known):
+            ends = np.stack([[np.ravel(end)[i] for end in record.interval] for record in records])
+            axes.fill_between(stages, ends[:, 0], ends[:, 1], color=colour, alpha=0.2, lw=0)
+    for stage in [record.stage for record in records if record.alarm is not None]:
+        axes.axvline(stage, color=_RED, lw=0.8, ls=":")
+    if labels:
+        for text in axes.legend(loc="upper left", ncols=4, fontsize="small").get_texts():
+            text.set(**_OWN_WORDS)
+
+
+def _draw_fan(axes: "Axes", agent: Agent, stages: np.ndarray) -> None:
+    """Quantiles of the posterior of one part of theta, at some stages, computed again."""
+    chosen = np.unique(np.linspace(stages[0], stages[-1], _FANS).round().astype(int))
+    draw = jax.jit(lambda belief: belief.sample(random.key(0), (_DRAWS,)))
+    name, rows = "theta", []
+    for belief in agent.beliefs(chosen.tolist()):
+        draws, _ = jax.tree.flatten_with_path(draw(belief))
+        named = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in draws}
+        key = next((key for key in named if any(word in key for word in _TELLING)), min(named))
+        name = f"theta{key}" + ("[0]" if named[key].ndim > 1 else "")
+        flat = named[key].reshape(_DRAWS, -1)[:, 0]
+        rows.append(np.quantile(flat, [0.5, *(q for band in _BANDS for q in band)]))
+    quantiles = np.stack(rows)
+    axes.plot(chosen, quantiles[:, 0], color=_BLUE, lw=1.5)
+    for i, alpha in ((1, 0.15), (3, 0.25)):
+        axes.fill_between(
+            chosen, quantiles[:, i], quantiles[:, i + 1], color=_BLUE, alpha=alpha, lw=0
+        )
+    axes.set_ylabel(f"posterior of {name}\nmedian, 50 % and 90 %")
+
+
+def _draw_surprise(axes: "Axes", stages: np.ndarray, records: list[Any]) -> None:
+    z = np.stack([np.ravel(record.surprise.z_location) for record in records])
+    worst = z[np.arange(len(z)), np.argmax(np.abs(np.nan_to_num(z)), axis=1)]
+    axes.axhspan(-2, 2, color="#eef3f8", lw=0)
+    axes.plot(stages, worst, ".", color=_BLUE, ms=3)
+    alarms = [record.stage for record in records if record.alarm is not None]
+    axes.plot(alarms, np.zeros(len(alarms)), "v", color=_RED, ms=6, label="alarm")
+    if alarms:
+        axes.legend(loc="upper left")
+    axes.set_ylabel("surprise: standard\ndeviations from foreseen")
+
+
+def _draw_cost(axes: "Axes", agent: Agent, stages: np.ndarray, records: list[Any]) -> None:
+    """What the decisions in force have cost, where what is seen is what the cost is about."""
+    problem = agent.problem
+    if problem.observation is not None:
+        axes.set_axis_off()
+        return
+    cost = jax.jit(lambda x, xi: problem.cost(x, xi))
+    each = [sum(float(cost(record.x, row)) for row in record.rows) for record in records]
+    axes.plot(stages, np.cumsum(each), color=_BLUE, lw=1.5)
+    axes.set_ylabel("cost so far of the\ndecisions in force")

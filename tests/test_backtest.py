@@ -1,0 +1,353 @@
+"""Backtests: nothing is known before its time, and a walk is the live run."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import polars
+import pytest
+from scipy import stats
+from scipy.optimize import linprog
+
+import postgrad as pg
+from postgrad import errors
+from postgrad.research.problems.newsvendor import Mismatch
+from postgrad.spec.partial_pooling import Pool, stack, step
+from postgrad.spec.rules_of_thumb import Shop, normal, saa
+
+
+def demand(x, theta):
+    return dist.Normal(theta, 2.0)
+
+
+def shown(x, theta):  # stock on show sells stock
+    return dist.Normal(theta + 0.1 * x, 2.0)
+
+
+def problem(underage, overage, model=demand, feasible=None):
+    box = pg.feasible.Box(0.0, 50.0) if feasible is None else feasible
+    return pg.Problem(Mismatch(jnp.asarray(underage), jnp.asarray(overage)), model, box)
+
+
+# The paper's descent compiles in a moment, and the walk does not care.
+PAPER = pg.presets.paper()
+PRIOR = pg.beliefs.Normal(10.0, 5.0)
+ITEMS = [problem(4.0, 1.0), problem(1.0, 3.0)]
+DAYS = 12
+DEMAND = np.random.default_rng(0).normal([10.0, 14.0], 2.0, (DAYS, 2))
+
+
+def live(index, rows, x=5.0, decisions=None):
+    """The decisions before each row, of an agent that is given the rows."""
+    agent = pg.Agent(ITEMS[index], PRIOR, x, **PAPER)
+    found = [agent.decision]
+    for row in rows:
+        agent.observe([row])
+        found.append(agent.decision)
+    return np.asarray(found)
+
+
+def walk(table=DEMAND, problems=ITEMS, x=5.0, **options):
+    return pg.backtest(problems, PRIOR, x, table, **PAPER, **options)
+
+
+def test_a_walk_is_the_live_run():
+    result = walk()
+    for i in range(2):
+        np.testing.assert_allclose(
+            result.decisions["postgrad"][:, i], live(i, DEMAND[:-1, i]), rtol=1e-10
+        )
+
+
+def test_each_item_has_its_own_start():
+    np.testing.assert_array_equal(walk(x=[5.0, 7.0]).decisions["postgrad"][0], [5.0, 7.0])
+
+
+@pytest.mark.parametrize("delay", [1, 3])
+def test_what_is_delayed_is_not_known(delay):
+    result = walk(delay=delay)
+    expected = live(0, DEMAND[: -1 - delay, 0])
+    decided = result.decisions["postgrad"][:, 0]
+    np.testing.assert_allclose(decided[delay:], expected, rtol=1e-10)
+    assert (decided[: delay + 1] == 5.0).all()
+    late = walk(delay=delay, burn_in=delay + 1, rivals=["last-value"])
+    np.testing.assert_array_equal(
+        late.decisions["last-value"][delay + 1 :], np.clip(DEMAND[: -1 - delay], 0.0, 50.0)
+    )
+
+
+def test_the_future_changes_nothing():
+    other = DEMAND.copy()
+    other[7:] += 5.0
+    one, two = walk(burn_in=2), walk(other, burn_in=2)
+    for name in ("postgrad", "saa", "normal", "last-value"):
+        np.testing.assert_array_equal(one.decisions[name][2:8], two.decisions[name][2:8])
+        assert (one.decisions[name][8:] != two.decisions[name][8:]).any()
+
+
+def test_days_without_demand_are_days_without_news():
+    table = DEMAND.copy()
+    table[4, 0] = np.nan
+    result = walk(table, burn_in=1)
+    expected = live(0, np.delete(DEMAND[:, 0], 4)[:-1])
+    np.testing.assert_allclose(
+        np.delete(result.decisions["postgrad"][:, 0], 4), expected, rtol=1e-10
+    )
+    assert result.decisions["saa"][5, 0] == result.decisions["saa"][4, 0]
+    assert all(costs[4, 0] == 0.0 for costs in result.costs.values())
+    assert np.isfinite(list(result.total.values())).all()
+
+
+def test_each_context_learns_from_its_own_days():
+    context = ["odd" if day % 2 else "even" for day in range(DAYS)]
+    result = walk(context=context, burn_in=2)
+    odd = live(0, DEMAND[1::2, 0][:-1])
+    np.testing.assert_allclose(result.decisions["postgrad"][1::2, 0], odd, rtol=1e-10)
+    np.testing.assert_array_equal(
+        result.decisions["last-value"][2:], np.clip(DEMAND[:-2], 0.0, 50.0)
+    )
+    assert len(np.unique(result.decisions["hindsight"][2:, 0])) == 2
+
+
+def test_items_with_one_budget_are_decided_together():
+    both = problem(
+        [4.0, 1.0], [1.0, 3.0], pg.Items(demand), pg.feasible.Budget(0.0, 50.0, [1.0, 1.0], 18.0)
+    )
+    result = pg.backtest(
+        both, pg.beliefs.Separate(PRIOR, 2), [5.0, 5.0], DEMAND, burn_in=2, **PAPER
+    )
+    for name in ("postgrad", "saa", "normal", "last-value", "hindsight"):
+        assert (result.decisions[name][2:].sum(axis=1) <= 18.0 + 1e-9).all(), name
+    assert result.by_item.keys() == {"item 1", "item 2"}
+    assert sum(costs["saa"] for costs in result.by_item.values()) == pytest.approx(
+        result.total["saa"]
+    )
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 50.0), (2.0, 9.0)])
+def test_orders_with_a_budget_solve_the_linear_programme(bounds):
+    rng = np.random.default_rng(1)
+    past = rng.integers(0, 30, (25, 3)).astype(float)
+    b, h, price = np.asarray([4.0, 2.0, 5.0]), np.asarray([1.0, 2.0, 3.0]), np.asarray([1, 2, 0.5])
+    both = problem(b, h, pg.Items(demand), pg.feasible.Budget(*bounds, price, 30.0))
+    orders = saa(list(past.T), both.cost, both.feasible)
+    assert price @ orders <= 30.0 + 1e-9
+    # Variables: the orders, then shortage and surplus of each day and item.
+    n, d = past.size, 3
+    weights = np.concatenate([np.zeros(d), np.tile(b, 25), np.tile(h, 25)])
+    balance = np.hstack([np.tile(np.eye(d), (25, 1)), np.eye(n), -np.eye(n)])
+    exact = linprog(
+        weights,
+        A_ub=np.concatenate([price, np.zeros(2 * n)])[None],
+        b_ub=[30.0],
+        A_eq=balance,
+        b_eq=past.ravel(),
+        bounds=[bounds] * d + [(0.0, None)] * (2 * n),
+    ).fun
+    cost = np.where(past > orders, b * (past - orders), h * (orders - past)).sum()
+    assert cost == pytest.approx(exact, rel=1e-9)
+
+
+def test_normal_orders_are_quantiles_and_share_a_budget():
+    b, h, price = np.asarray([4.0, 1.0]), np.asarray([1.0, 3.0]), np.asarray([1.0, 2.0])
+    cost = Mismatch(b, h)
+    mean, spread = DEMAND.mean(axis=0), DEMAND.std(axis=0)
+    orders = normal(list(DEMAND.T), cost, pg.feasible.Box(0.0, 50.0))
+    np.testing.assert_allclose(orders, stats.norm.ppf(b / (b + h), mean, spread))
+    orders = normal(list(DEMAND.T), cost, pg.feasible.Budget(0.0, 50.0, price, 30.0))
+    assert price @ orders == pytest.approx(30.0)
+    saved = (b - (b + h) * stats.norm.cdf(orders, mean, spread)) / price
+    assert saved[0] == pytest.approx(saved[1], rel=1e-6)  # a unit of budget, wherever it is spent
+
+
+def test_a_window_is_of_the_last_demands_known():
+    shop = Shop(
+        demand=DEMAND,
+        known=np.isfinite(DEMAND),
+        context=np.zeros(DAYS, int),
+        start=np.full(2, 5.0),
+        costs=[item.cost for item in ITEMS],
+        feasible=[item.feasible for item in ITEMS],
+        delay=1,
+    )
+    low, high = np.sort(DEMAND[6:9], axis=0)[[0, 2]]  # of day 10: its yesterday is not yet known
+    np.testing.assert_allclose(shop.follow("saa-3", 10)[10], [high[0], low[1]])
+    np.testing.assert_allclose(shop.follow("last-value-2", 10)[10], DEMAND[8])
+
+
+def test_data_that_answer_to_decisions_need_those_in_force():
+    stocked = problem(4.0, 1.0, shown)
+    with pytest.raises(errors.SettingError, match="in_force"):
+        pg.backtest(stocked, PRIOR, 5.0, DEMAND[:, 0], **PAPER)
+    stock = np.full((DAYS, 1), 8.0)
+    result = pg.backtest(stocked, PRIOR, 5.0, DEMAND[:, 0], in_force=stock, **PAPER)
+    assert result.counterfactual
+    assert "not what ours would have cost" in str(result)
+    assert not walk().counterfactual
+    assert "would have cost" not in str(walk())
+    agent = pg.Agent(stocked, PRIOR, 5.0, **PAPER)
+    for row in DEMAND[:-1, 0]:
+        agent.observe([row], x=8.0)
+    assert result.decisions["postgrad"][-1, 0] == pytest.approx(float(agent.decision), rel=1e-10)
+    stock[3] = np.nan  # a decision that is not known is not zero
+    with pytest.raises(errors.BatchError, match="of day 3, item 0, arose, got nan"):
+        pg.backtest(stocked, PRIOR, 5.0, DEMAND[:, 0], in_force=stock, **PAPER)
+    table = DEMAND[:, :1].copy()
+    table[3] = np.nan  # nor is it needed where there is no demand
+    skipped = pg.backtest(stocked, PRIOR, 5.0, table, in_force=stock, **PAPER)
+    assert np.isfinite(skipped.decisions["postgrad"]).all()
+
+
+def test_delays_contexts_gaps_and_decisions_in_force_together():
+    """Against agents that are told what has become known, day by day; also how unsure they are."""
+    days, delay = 10, 2
+    stocked, context = problem(4.0, 1.0, shown), list("abbacabbca")
+    rng = np.random.default_rng(2)
+    table, stock = rng.normal(12.0, 3.0, (days, 1)), rng.uniform(2.0, 20.0, (days, 1))
+    table[[0, 4]] = np.nan
+    result = pg.backtest(
+        stocked, PRIOR, 5.0, table, context=context, in_force=stock, delay=delay, rivals=[]
+    )
+    agents = {name: pg.Agent(stocked, PRIOR, 5.0) for name in "abc"}
+    for day in range(days):
+        now = agents[context[day]]
+        spread = np.nan if now.info is None else now.info.outlook.epistemic
+        assert result.decisions["postgrad"][day, 0] == pytest.approx(now.decision, rel=1e-6)
+        assert result.spread[day, 0] == pytest.approx(float(spread), rel=1e-6, nan_ok=True)
+        known = day - delay
+        if known >= 0 and np.isfinite(table[known, 0]):
+            agents[context[known]].observe(table[known], x=stock[known, 0])
+    assert np.isfinite(result.spread).any()
+
+
+def test_other_costs_have_no_rules():
+    squared = pg.Problem(lambda x, xi: (x - xi) ** 2, demand, pg.feasible.Box(0.0, 50.0))
+    assert list(pg.backtest(squared, PRIOR, 5.0, DEMAND[:, 0], **PAPER).total) == ["postgrad"]
+    with pytest.raises(errors.SettingError, match="newsvendor"):
+        pg.backtest(squared, PRIOR, 5.0, DEMAND[:, 0], rivals=["saa"], **PAPER)
+
+
+def test_what_is_shown():
+    frame = polars.DataFrame({"bread": DEMAND[:, 0], "rolls": DEMAND[:, 1]})
+    result = walk(frame, burn_in=4, rivals=["saa", "saa-3"], dates=[f"d{i}" for i in range(DAYS)])
+    assert result.items == ("bread", "rolls")
+    assert result.scored == DAYS - 4
+    lines = str(result).splitlines()
+    assert lines[0].split() == ["postgrad", "saa", "saa-3", "hindsight"]
+    assert [line.split()[0] for line in lines[1:]] == ["bread", "rolls", "total"]
+    table = result.to_csv().splitlines()
+    assert table[0].endswith(",decision hindsight,cost hindsight,spread postgrad")
+    assert len(table) == 1 + 2 * result.scored
+    assert table[1].startswith(f"d4,,bread,{float(DEMAND[4, 0])!r},")
+    assert result.cumulative()["saa"][-1] == pytest.approx(result.total["saa"])
+
+
+BAD = {
+    "no table": (lambda: walk([["a"]]), errors.BatchError, "numbers"),
+    "infinite": (lambda: walk(np.full((3, 2), np.inf)), errors.BatchError, "finite"),
+    "empty": (lambda: walk(np.empty((0, 2))), errors.BatchError, "days by items"),
+    "items": (lambda: walk(DEMAND[:, :1]), errors.SettingError, "1 items, but 2 problems"),
+    "burn-in": (lambda: walk(burn_in=DAYS), errors.SettingError, "burn_in"),
+    "delay": (lambda: walk(delay=-1), errors.SettingError, "delay"),
+    "rival": (lambda: walk(rivals=["fortune"]), errors.SettingError, "fortune"),
+    "rival first": (lambda: walk("no", rivals=["fortune"]), errors.SettingError, "fortune"),
+    "in force": (lambda: walk(in_force="x"), errors.SettingError, "table of numbers"),
+    "in force of another shape": (lambda: walk(in_force=[1.0]), errors.SettingError, "shape"),
+    "in force, infinite": (
+        lambda: walk(in_force=np.full_like(DEMAND, np.inf)),
+        errors.BatchError,
+        "got inf",
+    ),
+    "window": (lambda: walk(rivals=["saa-0"]), errors.SettingError, "saa-0"),
+    "context": (lambda: walk(context=["a"]), errors.SettingError, "context"),
+    "names": (lambda: walk(items=["a"]), errors.SettingError, "one name"),
+    "starts": (lambda: walk(x=[1.0, 2.0, 3.0]), errors.SettingError, "one entry"),
+    "pool": (lambda: walk(pool=pg.Pool()), errors.PriorError, "only grids"),
+    "other problems": (
+        lambda: walk(problems=[problem(4.0, 1.0), problem(4.0, 1.0, lambda x, t: demand(x, t))]),
+        errors.SettingError,
+        "numbers only",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named(name):
+    call, error, words = BAD[name]
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_impossible_demand_is_named():
+    counted = problem(4.0, 1.0, lambda x, theta: dist.Poisson(theta))
+    with pytest.raises(errors.BatchError, match=r"-3\.0 of day 2"):
+        pg.backtest(counted, pg.beliefs.Gamma(2.0, 0.2), 5.0, [1.0, 2.0, -3.0, 4.0], **PAPER)
+
+
+POINTS = jnp.linspace(1.0, 20.0, 39)
+
+
+def pooled(strength, rows=DEMAND[:, 0]):
+    context = ["a" if day % 4 else "b" for day in range(DAYS)]  # few days of b
+    grid = pg.beliefs.Grid(POINTS, forget=1.0)
+    pool = None if strength is None else pg.Pool(strength)
+    options = {"iterations": 2, "samples": (64, 4)}
+    return pg.backtest(
+        ITEMS[0], grid, 5.0, rows, context=context, pool=pool, burn_in=1, **options
+    ).decisions["postgrad"][:, 0]
+
+
+def test_a_pool_of_great_strength_lends_nothing():
+    """Then the population is the prior, and what is left is what each context knows."""
+    np.testing.assert_allclose(pooled(1e12)[-2:], pooled(None)[-2:], atol=0.3)
+
+
+def test_a_pool_lends_to_those_who_know_nothing():
+    alone, lent = pooled(None), pooled(0.1)
+    assert alone[1] == 5.0  # the first day of a: nothing was seen there
+    higher = pooled(0.1, DEMAND[:, 0] + 6.0)
+    assert lent[1] + 1.0 < higher[1]  # b has seen the first day, and a has heard of it
+
+
+def test_others_hear_of_a_batch_and_do_not_count_it():
+    algorithm, pool = pg.BayesianSGD(problem(4.0, 1.0, shown), **PAPER), Pool(0.5)
+    first = algorithm.init(pg.beliefs.Grid(POINTS, forget=0.9), 5.0)
+    knows = first.belief.update(shown, jnp.asarray(5.0), jnp.asarray([8.0]), None)
+
+    def both(*beliefs):
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *beliefs)
+
+    states = eqx.tree_at(
+        lambda s: (s.belief, s.x, s.decision),
+        stack(first, 2),
+        (both(knows, first.belief), *(jnp.asarray([5.0, 9.0]),) * 2),
+    )
+    batch = jnp.asarray([17.0])
+    new, _ = step(algorithm, states, jnp.asarray(1), batch, pool=pool)
+    taught = first.belief.update(shown, jnp.asarray(9.0), batch, None)  # 9 was in force there
+    heard = both(knows, taught)
+    np.testing.assert_allclose(new.belief.weights.values, heard.weights.values, atol=1e-9)
+    lent = eqx.tree_at(lambda s: s.belief, first, pool.lend(heard).to(knows))
+    expected, _ = algorithm.step(lent, batch, weight=jnp.zeros(1))
+    assert float(new.decision[0]) == pytest.approx(float(expected.decision), rel=1e-9)
+
+
+def test_the_population_is_that_of_em():
+    grid = pg.beliefs.Grid(POINTS, forget=1.0)
+    learned = [
+        grid.update(demand, jnp.zeros(()), jnp.asarray(rows), None)
+        for rows in ([9.0, 10.0, 11.0], [14.0])
+    ]
+    beliefs = stack(grid, 2)
+    beliefs = eqx.tree_at(
+        lambda b: b.weights.values, beliefs, jnp.stack([b.weights.values for b in learned])
+    )
+    gained = np.asarray(Pool(2.0).lend(beliefs).gained)
+    prior = np.full(POINTS.size, 1 / POINTS.size)
+    likelihoods = np.exp([np.asarray(b.log_weights) for b in learned])
+    g = prior
+    for _ in range(5):
+        posteriors = likelihoods * g / (likelihoods * g).sum(axis=1, keepdims=True)
+        g = (2.0 * prior + posteriors.sum(axis=0)) / 4.0
+    np.testing.assert_allclose(gained, np.log(g / prior), rtol=1e-9, atol=1e-12)

@@ -1,0 +1,103 @@
+"""Exponential families: densities linear in statistics, and the largest of all likelihoods."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from jax import random
+
+from postgrad.distributions.exponential_families import family_of
+
+COVARIANCE = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 3.0]])
+MEMBERS = [
+    dist.Normal(3.0, 2.0),
+    dist.LogNormal(1.0, 0.5),
+    dist.Exponential(0.4),
+    dist.Gamma(2.5, 0.7),
+    dist.Poisson(3.5),
+    dist.Bernoulli(0.3),
+    dist.Bernoulli(logits=0.7),
+    dist.Normal(jnp.asarray([1.0, -4.0]), 2.0).to_event(1),
+    dist.Poisson(jnp.asarray([[1.0, 4.0], [2.0, 3.0]])).to_event(2),
+    dist.MultivariateNormal(jnp.asarray([1.0, -2.0, 30.0]), COVARIANCE),
+]
+ALL = pytest.mark.parametrize("member", MEMBERS, ids=lambda m: f"{type(m).__name__}{m.event_shape}")
+
+
+def other(member, factor):
+    """Another member of the same family."""
+    if isinstance(member, dist.Independent):
+        base = other(member.base_dist, factor)
+        return base.to_event(len(member.event_shape))
+    if isinstance(member, dist.MultivariateNormal):
+        return dist.MultivariateNormal(member.mean + factor - 1.0, COVARIANCE * factor)
+    names = type(member).arg_constraints
+    given = {name: getattr(member, name) * factor for name in names if name in vars(member)}
+    if isinstance(member, dist.LogNormal):
+        given = {"loc": member.loc + factor - 1.0, "scale": member.scale * factor}
+    return type(member)(**given)
+
+
+@ALL
+def test_density_is_linear_in_the_statistics(member):
+    family = family_of(member)
+    for law in (member, other(member, 1.3), other(member, 0.7)):
+        y = law.sample(random.key(1), (50,))
+        natural = family.natural(law)
+        linear = jax.vmap(family.statistics)(y) @ natural + jax.vmap(family.log_base)(y)
+        np.testing.assert_allclose(linear, law.log_prob(y), rtol=1e-11, atol=1e-11)
+        assert (jax.vmap(family.statistics)(y)[:, 0] == 1).all()
+
+
+@ALL
+def test_no_member_exceeds_the_supremum(member):
+    """And the best one comes close, where there is a closed form."""
+    family = family_of(member)
+    y = member.sample(random.key(2), (40,))
+    for weight in (1.0, 0.2):
+        total = weight * jnp.sum(jax.vmap(family.statistics)(y), axis=0)
+        top = family.supremum(total)
+        laws = [other(member, factor) for factor in np.linspace(0.8, 1.25, 21)]
+        values = np.array([family.natural(law) @ total for law in laws])
+        assert (values <= top + 1e-9).all()
+        if isinstance(member, dist.Gamma):
+            assert top == np.inf
+        else:
+            assert values.max() > top - 12.0 * weight
+
+
+def test_supremum_is_the_likelihood_of_the_fitted_member():
+    y = np.random.default_rng(0).multivariate_normal(np.zeros(3), COVARIANCE, 30)
+    fitted = dist.MultivariateNormal(y.mean(axis=0), np.cov(y.T, bias=True))
+    family = family_of(MEMBERS[-1])
+    total = jnp.sum(jax.vmap(family.statistics)(jnp.asarray(y)), axis=0)
+    assert family.supremum(total) == pytest.approx(float(fitted.log_prob(y).sum()), rel=1e-10)
+    counts = np.array([2.0, 0.0, 5.0])
+    family = family_of(dist.Poisson(1.0))
+    total = jnp.sum(jax.vmap(family.statistics)(jnp.asarray(counts)), axis=0)
+    base = sum(float(family.log_base(jnp.asarray(c))) for c in counts)
+    best = dist.Poisson(counts.mean()).log_prob(counts).sum()
+    assert family.supremum(total) + base == pytest.approx(float(best), rel=1e-12)
+
+
+def test_too_few_data_have_no_supremum():
+    family = family_of(MEMBERS[-1])
+    y = jnp.asarray(np.random.default_rng(0).normal(size=(2, 3)))
+    assert family.supremum(jnp.sum(jax.vmap(family.statistics)(y), axis=0)) > 30.0
+    family = family_of(dist.Normal(0.0, 1.0))
+    assert family.supremum(family.statistics(jnp.asarray(3.0))) == np.inf
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        dist.StudentT(4.0),
+        dist.Uniform(0.0, 1.0),
+        dist.Independent(dist.StudentT(jnp.ones(2)), 1),
+        dist.TruncatedNormal(0.0, 1.0, low=0.0),
+        dist.Dirichlet(jnp.ones(3)),
+    ],
+)
+def test_what_is_no_family_we_know(law):
+    assert family_of(law) is None

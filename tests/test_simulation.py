@@ -1,0 +1,324 @@
+"""Simulations are the algorithm and nothing else, whatever the number of runs."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import optax
+import pytest
+from jax import random
+
+import postgrad as pg
+from postgrad import errors
+from postgrad.numerics import unrolled_threefry as threefry
+from postgrad.numerics.split_by_input import hoist
+from postgrad.numerics.vmap_last_axis import vmap_last
+from postgrad.research.problems import quadratic
+from postgrad.research.simulation import _Size
+
+ONE = quadratic.univariate_dependent()
+
+
+def paper(problem=ONE.problem, **changes):
+    return pg.BayesianSGD(problem, **pg.presets.paper(**changes))
+
+
+def simulate(runs, horizon=40, batch_size=2):
+    algorithm = paper()
+    return pg.simulate(
+        algorithm,
+        pg.beliefs.Grid(ONE.points),
+        ONE.x,
+        ONE.theta,
+        runs=runs,
+        horizon=horizon,
+        batch_size=batch_size,
+    )
+
+
+@pytest.fixture
+def optimised_once():
+    """XLA's optimisations, for one test; the other flags of conftest.py stay."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.mark.usefixtures("optimised_once")
+def test_run_is_the_same_whatever_the_number_of_runs():
+    """To the last bit, also with the optimisations that reorder arithmetic.
+
+    No other test has batches of three, so no program that was compiled without them is used again.
+    """
+    many = simulate(133, batch_size=3).decisions
+    for runs in (1, 50, 51):
+        assert np.array_equal(simulate(runs, batch_size=3).decisions, many[:runs])
+
+
+def test_runs_differ():
+    assert len(np.unique(simulate(133).decisions[:, -1])) == 133
+
+
+def correlated(x, theta):
+    scale = jnp.asarray([[1.0, 0.3], [0.3, 2.0]]) * theta["scale"]
+    return dist.MultivariateNormal(theta["mean"] + 0.1 * x, scale_tril=jnp.linalg.cholesky(scale))
+
+
+VECTOR = pg.Problem(lambda x, xi: jnp.sum((x - xi) ** 2), correlated, pg.feasible.Box(-50, 50))
+PAIRS = {"mean": np.array([[0.0, 1.0], [2.0, 3.0]]), "scale": np.array([1.0, 2.0])}
+COUNTS = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Poisson(theta * (1 + x)))
+SHIFTED = pg.Problem(
+    lambda x, xi: (x - xi) ** 2,
+    lambda x, theta: dist.Normal(theta, 1.0),
+    pg.feasible.Box(-9, 9),
+    observation=lambda x, theta: dist.Normal(theta + x, 3.0),
+)
+TRUTH = {"mean": np.array([2.0, 3.0]), "scale": np.array(2.0)}
+PLAIN = {"steps": pg.step_sizes.Harmonic(2.0, 5.0)}  # with the gradient that the model allows
+LOOPS = {
+    "paper": (ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, 4.0, pg.presets.paper()),
+    "K": (ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, 4.0, {"iterations": 3, **PLAIN}),
+    "samples": (
+        ONE.problem,
+        pg.beliefs.Grid(ONE.points),
+        0.0,
+        4.0,
+        {"samples": 4, "iterations": 2, **PLAIN},
+    ),
+    "adam": (ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, 4.0, {"steps": optax.adam(0.1)}),
+    "langevin": (
+        ONE.problem,
+        pg.beliefs.Grid(ONE.points),
+        0.0,
+        4.0,
+        {"steps": pg.descents.SGLD(0.1, 1.0)},
+    ),
+    "average": (
+        ONE.problem,
+        pg.beliefs.Grid(ONE.points),
+        0.0,
+        4.0,
+        {"output": pg.outputs.Average, **PLAIN},
+    ),
+    "mle": (ONE.problem, pg.beliefs.MaximumLikelihood(ONE.points), 0.0, 4.0, PLAIN),
+    "vector": (VECTOR, pg.beliefs.Grid(PAIRS), [0.0, 0.0], TRUTH, PLAIN),
+    "counts": (COUNTS, pg.beliefs.Grid([1.0, 2.0, 3.0]), 1.0, 2.0, {"steps": 0.01}),
+    "observation": (SHIFTED, pg.beliefs.Grid([1.0, 2.0, 3.0]), 1.0, 2.0, PLAIN),
+    "default": (ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, 4.0, {}),
+    "default, vector": (VECTOR, pg.beliefs.Grid(PAIRS), [0.0, 0.0], TRUTH, {}),
+}
+
+# The algorithm is an argument: runs that differ in their keys share one program.
+forward = eqx.filter_jit(lambda algorithm, state, batch: algorithm.step(state, batch)[0])
+
+
+@eqx.filter_jit
+def observed(problem, x, theta, key):
+    return problem.likelihood(x, theta).sample(key, (2,))
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_simulation_is_the_plain_loop(name):
+    """Hoisting, lanes, threads and the fast generator change nothing."""
+    problem, belief, x, theta, options = LOOPS[name]
+    theta = jax.tree.map(jnp.asarray, theta)
+    algorithm = pg.BayesianSGD(problem, **options)
+    result = pg.simulate(algorithm, belief, x, theta, runs=3, horizon=15, batch_size=2, seed=9)
+    for i in range(3):
+        key_data, key_algorithm = random.split(random.fold_in(random.key(9), i))
+        seeded = pg.BayesianSGD(problem, **options, seed=key_algorithm)
+        state = seeded.init(belief, x)
+        for t in range(1, 16):
+            batch = observed(problem, state.decision, theta, random.fold_in(key_data, t))
+            state = forward(seeded, state, batch)
+            np.testing.assert_allclose(result.decisions[i, t], state.decision, rtol=1e-8)
+
+
+def test_size_classes_agree_to_rounding():
+    """More than 500 runs go through another program; the runs are the same."""
+    np.testing.assert_allclose(
+        simulate(501, horizon=60).decisions[:60], simulate(60, horizon=60).decisions, rtol=1e-9
+    )
+
+
+def test_seed_matters():
+    world = quadratic.univariate_independent()
+    runs = [
+        pg.simulate(paper(world.problem), pg.beliefs.Known(9.0), 0.0, 9.0, runs=2, horizon=5,
+                    seed=seed).decisions
+        for seed in (0, 1, random.key(1))
+    ]  # fmt: skip
+    assert not np.allclose(runs[0][:, 1:], runs[1][:, 1:])
+    assert np.array_equal(runs[1], runs[2])
+
+
+@pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
+@pytest.mark.parametrize(
+    "belief", [pg.beliefs.Grid([2.0, 4.0]), pg.beliefs.MaximumLikelihood([2.0, 4.0])]
+)
+def test_data_that_no_theta_explains_are_seen(belief, options):
+    problem = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Uniform(0.0, theta))
+    algorithm = pg.BayesianSGD(problem, **options)
+    result = pg.simulate(algorithm, belief, 1.0, 10.0, runs=5, horizon=40)
+    assert result.diverged().all()
+
+
+@pytest.mark.parametrize("theta", [np.nan, "a", None, -1.0])
+def test_bad_truth_is_refused(theta):
+    problem = pg.Problem(lambda x, xi: x * xi, lambda x, theta: dist.Exponential(theta))
+    with pytest.raises(errors.PostgradError):
+        pg.simulate(pg.BayesianSGD(problem), pg.beliefs.Grid([1.0, 2.0]), 0.0, theta)
+
+
+@pytest.mark.parametrize("seed", [1.5, True, "a", None, -1, 2**70])
+def test_bad_seeds_are_refused(seed):
+    with pytest.raises(errors.SettingError, match="seed"):
+        pg.simulate(pg.BayesianSGD(ONE.problem), pg.beliefs.Known(4.0), 0.0, 4.0, seed=seed)
+    with pytest.raises(errors.SettingError, match="seed"):
+        pg.BayesianSGD(ONE.problem, seed=seed)
+
+
+def test_algorithms_meet_the_same_data_noise():
+    """Common random numbers: data are a function of (seed, run, stage), not of the algorithm."""
+    world = quadratic.univariate_independent()
+    seen = [
+        pg.simulate(
+            paper(world.problem, iterations=k),
+            pg.beliefs.Grid(world.points),
+            world.x,
+            world.theta,
+            runs=4,
+            horizon=20,
+            record=lambda state: state.belief.log_weights,
+        ).record
+        for k in (1, 2)
+    ]
+    np.testing.assert_allclose(*seen)
+
+
+def test_segments_do_not_show(monkeypatch):
+    whole = simulate(2, horizon=60).decisions
+    monkeypatch.setattr("postgrad.research.simulation._SIZE_FOR_FEW", _Size(50, 25))
+    np.testing.assert_allclose(simulate(2, horizon=60).decisions, whole, rtol=1e-12)
+
+
+def test_progress_adds_up():
+    done = []
+    pg.simulate(
+        paper(), pg.beliefs.Known(4.0), 0.0, 4.0, runs=70, horizon=300,
+        progress=done.append,
+    )  # fmt: skip
+    assert sum(done) == 70 * 300
+    assert len(done) > 2
+
+
+def test_record_and_axes():
+    result = pg.simulate(
+        paper(quadratic.multivariate_dependent().problem), pg.beliefs.Known(4.0), [5.0, 5.0], 4.0,
+        runs=3, horizon=7, record=lambda state: {"t": state.stage, "x": state.x},
+    )  # fmt: skip
+    assert result.decisions.shape == (3, 8, 2)
+    assert result.axes == ("run", "stage", "x_0")
+    assert np.array_equal(result.record["t"], np.tile(np.arange(1, 9), (3, 1)))
+    assert np.array_equal(result.record["x"], result.decisions)
+    assert np.array_equal(result.decisions[:, 0], np.full((3, 2), 5.0))
+    np.testing.assert_allclose(
+        result.errors([5.0, 5.0]), np.linalg.norm(result.decisions - 5.0, axis=-1)
+    )
+
+
+def test_divergence_is_seen():
+    problem = pg.Problem(lambda x, xi: jnp.exp(x**2), lambda x, theta: dist.Normal(theta, 1.0))
+    result = pg.simulate(paper(problem), pg.beliefs.Known(0.0), 3.0, 0.0, runs=2, horizon=20)
+    assert result.diverged().all()
+
+
+@pytest.mark.parametrize("name", ["runs", "horizon", "batch_size"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True])
+def test_bad_counts_are_refused(name, value):
+    with pytest.raises(errors.SettingError, match=name):
+        pg.simulate(pg.BayesianSGD(ONE.problem), pg.beliefs.Known(4.0), 0.0, 4.0, **{name: value})
+
+
+def test_fast_generator_draws_the_bits_of_jax():
+    ours, theirs = threefry.like(random.key(7)), random.key(7)
+    for draw in (
+        lambda key: random.key_data(random.fold_in(key, 123)),
+        lambda key: random.key_data(random.split(key, (2, 3))),
+        lambda key: random.uniform(key, (5, 2)),
+        lambda key: random.normal(key),
+        lambda key: random.bits(key, (7,), "uint32"),
+        lambda key: random.bits(key, (7,), "uint8"),
+        lambda key: random.exponential(key, (3,)),
+    ):
+        assert np.array_equal(draw(ours), draw(theirs))
+
+
+def test_vmap_last_is_vmap():
+    """Also for equations of every kind: broadcasts, reductions, gathers, products, loops."""
+
+    def function(x, v, k):
+        table = jnp.arange(12.0).reshape(3, 4)
+        grown = x + v[:, None] * table
+        summed = jax.lax.fori_loop(0, 3, lambda i, total: total + grown[i] * x, jnp.zeros(4))
+        return {
+            "a": jax.nn.logsumexp(grown - x, axis=0),
+            "b": table @ summed + jnp.where(x > 0, v, -v),
+            "c": table[k] * x**2,
+            "d": jnp.sort(v),
+            "e": jnp.ones(2),
+            "f": jnp.cumsum(v)[-1] + jnp.clip(x, -0.5, 0.5),
+        }
+
+    key = random.key(0)
+    x, v = random.normal(key, (7,)), random.normal(key, (3, 7))
+    k = random.randint(key, (7,), 0, 3)
+    expected = jax.jit(jax.vmap(function, in_axes=-1, out_axes=-1))(x, v, k)
+    got = jax.jit(vmap_last(function, x[0], v[:, 0], k[0]))(x, v, k)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), expected, got)
+
+
+def rounds_in_common(x, count):
+    def once(i, carry):
+        total, seen, late = carry
+        seen = jax.lax.dynamic_update_index_in_dim(seen, total, i, 0)
+        return total * x + 1.0, seen, late + seen[0]  # which is the same in all runs at first
+
+    return jax.lax.fori_loop(0, count, once, (x, jnp.zeros(6), jnp.zeros(())))
+
+
+def rounds_of_their_own(x, count):
+    return jax.lax.while_loop(
+        lambda carry: carry[0] < count * x, lambda carry: (carry[0] + 1.0, carry[1] * x), (0.0, x)
+    )
+
+
+@pytest.mark.parametrize("function", [rounds_in_common, rounds_of_their_own])
+@pytest.mark.parametrize("count", [0, 4])
+def test_vmap_last_is_vmap_for_loops(function, count):
+    """Also where the number of rounds is not known when the program is made."""
+    x = random.uniform(random.key(0), (7,), minval=0.5, maxval=2.0)
+
+    def ours(x, count):
+        return vmap_last(lambda one: function(one, count), x[0])(x)
+
+    expected = jax.vmap(function, in_axes=(-1, None), out_axes=-1)(x, count)
+    got = jax.jit(ours)(x, count)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), expected, got)
+
+
+def test_hoist_splits_without_changing_the_result():
+    def function(early, late):
+        key, t = early
+        noise = random.normal(random.fold_in(key, t), (3,))
+        return {"x": late["x"] + noise * late["x"], "t": t + 1, "same": late["y"], "n": noise}
+
+    early, late = (random.key(1), jnp.asarray(4)), {"x": jnp.ones(3), "y": jnp.asarray(2.0)}
+    prepare, finish = hoist(function, early, late)
+    expected, got = function(early, late), finish(prepare(early), late)
+    assert jax.tree.all(jax.tree.map(np.array_equal, expected, got))
+    # all the drawing is in the first half
+    assert "random" not in str(jax.make_jaxpr(finish)(prepare(early), late))
+    assert "random_bits" in str(jax.make_jaxpr(prepare)(early))
