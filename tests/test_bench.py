@@ -1,15 +1,20 @@
 """The bench runs the field on the testbed, and says where the default is not the best."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
+import matplotlib as mpl
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from postgrad import errors
-from postgrad.research import problems
+import postgrad.research.bench
+from postgrad import cli, errors
+from postgrad.research import plots, problems
 from postgrad.research.bench import Bench, bench, plan
 from postgrad.research.comparison import Comparison
 from postgrad.research.rivals import names
@@ -47,19 +52,184 @@ def test_report_counts_only_whom_the_interval_proves_better():
     assert "won" not in report
 
 
+def files_of(*stems):
+    """What a whole bench writes, with these figures."""
+    figures = {f"{stem}{suffix}" for stem in stems for suffix in (".png", ".svg")}
+    return figures | {"summary.json", "report.txt"}
+
+
+def in_folder(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def summary_in(folder):
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+
+
 def test_bench_runs_the_named_ones_and_writes_all(tmp_path):
+    name = "quadratic-1d-dependent"
     result = bench(
-        ["quadratic-1d-dependent"], algorithms=["greedy", "spsa"], runs=4, horizon=10, seed=1,
-        reference="greedy",
+        [name], algorithms=["greedy", "spsa"], runs=4, horizon=10, seed=1, reference="greedy",
+        folder=tmp_path / "out", provenance={"device": "none"},
     )  # fmt: skip
-    assert list(result.comparisons["quadratic-1d-dependent"].regrets) == ["greedy", "spsa"]
-    files = result.write(tmp_path / "out", {"device": "none"})
-    assert all(path.exists() for path in files)
-    assert len(files) == 7
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert list(result.comparisons[name].regrets) == ["greedy", "spsa"]
+    assert in_folder(tmp_path / "out") == files_of(
+        f"{name}-progress", f"{name}-terminal", "solvability"
+    )
+    summary = summary_in(tmp_path / "out")
     assert summary["device"] == "none"
-    assert summary["problems"]["quadratic-1d-dependent"]["horizon"] == 10
+    assert summary["problems"][name]["horizon"] == 10
     assert summary["report"] == result.report()
+    text = (tmp_path / "out" / "report.txt").read_text(encoding="utf-8")
+    assert result.comparisons[name].table() in text
+    assert text.endswith(result.report() + "\n")
+
+
+ENDS = {
+    "few": planted(postgrad=(0.5, 0.1), mle=(0.5, 0.2)),
+    "bad": ValueError("no such optimum"),
+    "more": planted(postgrad=(0.5, 0.1), mle=(0.5, 0.2), wasserstein=(0.4, 0.3)),
+}
+
+
+@pytest.fixture
+def fakes(monkeypatch):
+    """A testbed of the problems in ENDS; a comparison is at once what is said there, or raised.
+
+    Figures are drawn, but empty files are written for them, which is quicker.
+    """
+
+    def save(figure, stem):
+        files = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
+        for path in files:
+            path.touch()
+        return files
+
+    def compare(instance, *arguments, **options):
+        if isinstance(instance, Exception):
+            raise instance
+        return instance
+
+    makers = {name: (lambda end=end: end) for name, end in ENDS.items()}
+    monkeypatch.setattr(postgrad.research.bench, "testbed", lambda: makers)
+    monkeypatch.setattr(postgrad.research.bench, "compare", compare)
+    monkeypatch.setattr(plots, "save", save)
+
+
+@pytest.mark.parametrize("order", [["few", "more"], ["more", "few"]])
+@pytest.mark.usefixtures("fakes")
+def test_problems_may_have_different_algorithms(order, tmp_path):
+    result = bench(order, folder=tmp_path)
+    assert result.failures == {}
+    stems = [f"{name}-{kind}" for name in order for kind in ("progress", "terminal")]
+    assert in_folder(tmp_path) == files_of(*stems, "solvability")
+    assert list(summary_in(tmp_path)["problems"]) == order
+    assert "wasserstein" in (tmp_path / "report.txt").read_text(encoding="utf-8")
+
+
+def test_profiles_count_what_diverged_on_all_problems(tmp_path):
+    few, more = ENDS["few"], ENDS["more"]
+    few = eqx.tree_at(lambda c: c.diverged, few, {"postgrad": 0, "mle": 2})
+    more = eqx.tree_at(lambda c: c.diverged, more, {"postgrad": 0, "mle": 3, "wasserstein": 1})
+    for i, both in enumerate([{"few": few, "more": more}, {"more": more, "few": few}]):
+        with mpl.rc_context({"svg.fonttype": "none"}):
+            _, svg = plots.draw_solvability(both, tmp_path / str(i))
+        labels = re.findall(r">([a-z]+(?: \(\d diverged\))?)</text>", svg.read_text())
+        assert {"postgrad", "mle (5 diverged)", "wasserstein (1 diverged)"} <= set(labels)
+
+
+@pytest.mark.usefixtures("fakes")
+def test_results_are_on_disk_after_each_problem(tmp_path):
+    """And one that raises takes nothing away from those before and after it."""
+    seen = {}
+
+    def watch(label, done, total):
+        if label.endswith("setting up") and (tmp_path / "summary.json").exists():
+            seen[label] = summary_in(tmp_path), in_folder(tmp_path)
+
+    result = bench(["few", "bad", "more"], folder=tmp_path, watch=watch)
+    first, files = seen["2/3 bad: setting up"]
+    assert list(first["problems"]) == ["few"]
+    assert (first["failures"], first["pending"]) == ({}, ["bad", "more"])
+    assert files == files_of("few-progress", "few-terminal")
+    second, _ = seen["3/3 more: setting up"]
+    assert list(second["problems"]) == ["few"]
+    message = "ValueError: no such optimum"
+    assert (second["failures"], second["pending"]) == ({"bad": message}, ["more"])
+    last = summary_in(tmp_path)
+    assert list(last["problems"]) == list(result.comparisons) == ["few", "more"]
+    assert (last["failures"], last["pending"]) == ({"bad": message}, [])
+
+
+@pytest.mark.usefixtures("fakes")
+def test_interruption_leaves_what_was_done(tmp_path):
+    def interrupt(label, done, total):
+        if label.startswith("2/2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench(["more", "few"], folder=tmp_path, watch=interrupt)
+    assert list(summary_in(tmp_path)["problems"]) == ["more"]
+    assert "still to run: few" in (tmp_path / "report.txt").read_text(encoding="utf-8")
+
+
+def broken(*arguments, **options):
+    raise KeyError("wasserstein")
+
+
+@pytest.mark.parametrize("figure", ["progress", "terminal", "solvability"])
+@pytest.mark.usefixtures("fakes")
+def test_figure_that_fails_loses_nothing(figure, tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, f"draw_{figure}", broken)
+    done = CliRunner().invoke(cli.app, ["bench", "few", "more", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert ENDS["few"].table() in done.stdout
+    assert ENDS["more"].table() in done.stdout
+    stems = [f"{name}-{kind}" for name in ("few", "more") for kind in ("progress", "terminal")]
+    kept = [stem for stem in [*stems, "solvability"] if not stem.endswith(figure)]
+    assert in_folder(tmp_path) == files_of(*kept)
+    lost = [stem for stem in [*stems, "solvability"] if stem.endswith(figure)]
+    failures = {f"figure {stem}": "KeyError: 'wasserstein'" for stem in lost}
+    assert summary_in(tmp_path)["failures"] == failures
+    lines = [f"failed: {name}: {message}" for name, message in failures.items()]
+    assert done.stderr.splitlines()[-len(lines) :] == lines
+
+
+@pytest.mark.usefixtures("fakes")
+def test_command_says_what_failed_and_how_far_it_is(tmp_path):
+    done = CliRunner().invoke(cli.app, ["bench", "--out", str(tmp_path), "--json"])
+    assert done.exit_code == 1
+    assert list(json.loads(done.stdout)["problems"]) == ["few", "more"]
+    lines = done.stderr.splitlines()
+    assert lines[-1] == "failed: bad: ValueError: no such optimum"
+    order = [lines.index(f"{place}: setting up") for place in ("1/3 few", "2/3 bad", "3/3 more")]
+    assert order == sorted(order)
+
+
+@pytest.mark.usefixtures("fakes")
+def test_nothing_finished_is_said(tmp_path):
+    done = CliRunner().invoke(cli.app, ["bench", "bad", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "No problem was finished." in done.stdout
+    assert in_folder(tmp_path) == files_of()
+
+
+def test_intervals_of_one_run_can_be_written(tmp_path):
+    few = ENDS["few"]
+    one = eqx.tree_at(lambda c: c.regrets, few, {k: r[:1] for k, r in few.regrets.items()})
+    Bench({"few": one}).write(tmp_path)
+    last = summary_in(tmp_path)["problems"]["few"]["against"]["mle"]["last"]
+    assert (last["low"], last["high"]) == (None, None)  # infinite, which JSON does not have
+    assert last["mean"] == pytest.approx(0.1, rel=1e-2)
+
+
+def test_wrong_settings_are_errors_not_failures():
+    with pytest.raises(errors.SettingError, match="runs"):
+        bench(runs=0)
+    with pytest.raises(errors.SettingError, match="horizon"):
+        bench(horizon=0)
+    with pytest.raises(errors.SettingError, match="unknown algorithm 'oracle'"):
+        bench(reference="oracle")
 
 
 def test_reference_is_always_there():

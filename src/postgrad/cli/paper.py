@@ -93,7 +93,12 @@ def bench(
     runs: Runs = 50,
     horizon: Horizon = 500,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help="Folder for figures and summary.json.")] = Path("bench"),
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for figures, summary.json and report.txt; written after each problem."
+        ),
+    ] = Path("bench"),
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms on the testbed: tables, figures, and where the default is not the best."""
@@ -106,16 +111,26 @@ def bench(
     names, chosen = problems or [], split(algorithms)
     check(lambda: plan(names, chosen))
     make_folder(out)
-    with progress(Console(stderr=True)) as watch:
-        result = run(names, algorithms=chosen, runs=runs, horizon=horizon, seed=seed, watch=watch)
-        watch("drawing", 1, 1)
-        result.write(out, provenance.describe())
+    with progress(Console(stderr=True), lines=True) as watch:
+        result = run(
+            names,
+            algorithms=chosen,
+            runs=runs,
+            horizon=horizon,
+            seed=seed,
+            folder=out,
+            provenance=provenance.describe(),
+            watch=watch,
+        )
     if as_json:
         typer.echo((out / "summary.json").read_text())
-        return
-    for name, comparison in result.comparisons.items():
-        typer.echo(f"{name}: {runs} runs, T = {horizon}\n{comparison.table()}\n")
-    typer.echo(f"{result.report()}\nFigures and summary.json are in {out}/.")
+    else:
+        typer.echo(f"{result.tables()}\n\n{result.report()}")
+        typer.echo(f"Figures, summary.json and report.txt are in {out}/.")
+    for line in result.gaps():
+        typer.echo(line, err=True)
+    if result.failures:
+        raise typer.Exit(1)
 
 
 def _run(

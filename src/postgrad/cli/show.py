@@ -75,8 +75,16 @@ def make_folder(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def progress(console: "Console") -> Iterator[Callable[[str, int, int], None]]:
-    """Told of what is done; shown on a terminal only."""
+def progress(
+    console: "Console", *, lines: bool = False
+) -> Iterator[Callable[[str, int, int], None]]:
+    """Told of what is done; shown as a bar on a terminal.
+
+    Args:
+        console: Where it is shown.
+        lines: Whether each new label is printed as a line where there is no terminal, so that the
+            log of a long command says how far it is.
+    """
     from rich.progress import (
         BarColumn,
         Progress,
@@ -95,10 +103,16 @@ def progress(console: "Console") -> Iterator[Callable[[str, int, int], None]]:
     )
     quiet = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
-        task = progress.add_task("starting")
-        yield lambda label, done, total: progress.update(
-            task, description=label, completed=done, total=total
-        )
+        task, last = progress.add_task("starting"), ""
+
+        def watch(label: str, done: int, total: int) -> None:
+            nonlocal last
+            if quiet and lines and label != last:
+                typer.echo(label, err=True)
+            last = label
+            progress.update(task, description=label, completed=done, total=total)
+
+        yield watch
 
 
 def plain_table(first: str, title: str) -> "Table":

@@ -1,12 +1,18 @@
 """The whole field on the whole testbed, and what comes out of it."""
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from traceback import format_exception_only
 from typing import Any
 
 import equinox as eqx
 
+from postgrad.errors import SettingError
+from postgrad.numerics.validate import as_count
+from postgrad.research import plots
 from postgrad.research.comparison import Comparison, Watch, compare, select
 from postgrad.research.problems import testbed
 from postgrad.research.rivals import names as known_algorithms
@@ -16,10 +22,14 @@ class Bench(eqx.Module):
     """Comparisons by problem.
 
     Attributes:
-        comparisons: One for each problem.
+        comparisons: One for each problem that was finished.
+        failures: Error messages, by the name of the problem or of the figure that failed.
+        pending: Names of the problems that are still to run.
     """
 
     comparisons: dict[str, Comparison]
+    failures: dict[str, str] = eqx.field(default_factory=dict)
+    pending: Sequence[str] = ()
 
     def beaten_by(self, problem: str) -> dict[str, str]:
         """Competitors that were better than the reference on a problem, and when.
@@ -39,6 +49,8 @@ class Bench(eqx.Module):
 
     def report(self) -> str:
         """On which share of the problems the reference is best or tied, and where it is not."""
+        if not self.comparisons:
+            return "No problem was finished."
         beaten = {name: self.beaten_by(name) for name in self.comparisons}
         total = len(self.comparisons)
         at_end = sum(not set(worse.values()) - {"on the way"} for worse in beaten.values())
@@ -56,24 +68,40 @@ class Bench(eqx.Module):
                 lines.append(f"  {name}: behind {rivals}")
         return "\n".join(lines)
 
+    def gaps(self) -> list[str]:
+        """A line for each failure, with its message, and one for the problems still to run."""
+        lines = [f"failed: {name}: {message}" for name, message in self.failures.items()]
+        return lines + ([f"still to run: {', '.join(self.pending)}"] if self.pending else [])
+
+    def tables(self) -> str:
+        """A table of regrets for each finished problem."""
+        return "\n\n".join(
+            f"{name}: {c.settings['runs']} runs, T = {c.settings['horizon']}\n{c.table()}"
+            for name, c in self.comparisons.items()
+        )
+
     def summary(self) -> dict[str, Any]:
-        """Plain lists and numbers."""
+        """Plain lists and numbers; None for a number that is not finite."""
         problems = {name: comparison.summary() for name, comparison in self.comparisons.items()}
         beaten = {name: self.beaten_by(name) for name in self.comparisons}
-        return {"problems": problems, "beaten_by": beaten, "report": self.report()}
+        summary: dict[str, Any] = _finite({"problems": problems, "beaten_by": beaten})
+        summary |= {"failures": dict(self.failures), "pending": list(self.pending)}
+        return summary | {"report": self.report()}
 
     def write(self, folder: Path, provenance: Mapping[str, Any] | None = None) -> list[Path]:
-        """summary.json, with what it was made with, and all figures."""
-        from postgrad.research import plots
+        """Writes summary.json, with the provenance, and report.txt: tables, report, gaps.
 
+        Each file replaces its predecessor in one step: an interruption leaves the one or the other.
+        """
+        summary = json.dumps(self.summary() | dict(provenance or {}), allow_nan=False)
+        report = "\n".join([f"{self.tables()}\n\n{self.report()}", *self.gaps(), ""])
+        texts = {"summary.json": summary, "report.txt": report}
         folder.mkdir(parents=True, exist_ok=True)
-        summary = folder / "summary.json"
-        summary.write_text(json.dumps(self.summary() | dict(provenance or {}), allow_nan=False))
-        files = [summary]
-        for name, comparison in self.comparisons.items():
-            files += plots.draw_progress(comparison, folder / f"{name}-progress", title=name)
-            files += plots.draw_terminal(comparison, folder / f"{name}-terminal", title=name)
-        return files + plots.draw_solvability(self.comparisons, folder / "solvability")
+        for name, text in texts.items():
+            unfinished = folder / f"{name}.unfinished"
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.replace(folder / name)
+        return [folder / name for name in texts]
 
 
 def plan(problems: Sequence[str], algorithms: Sequence[str]) -> tuple[list[str], list[str] | None]:
@@ -94,9 +122,13 @@ def bench(
     horizon: int = 500,
     seed: int = 0,
     reference: str = "postgrad",
+    folder: Path | None = None,
+    provenance: Mapping[str, Any] | None = None,
     watch: Watch = lambda label, done, total: None,
 ) -> Bench:
     """Compares the named algorithms on the named problems of the testbed.
+
+    A problem or a figure that raises is noted in `failures`, and the others are run and drawn.
 
     Args:
         problems: Names of `problems.testbed()`; all, if empty.
@@ -105,26 +137,77 @@ def bench(
         horizon: Stages of each run.
         seed: The seed of everything.
         reference: The algorithm that the others are compared with.
+        folder: Where summary.json, report.txt and the figures are written, after each problem; no
+            files, if not given.
+        provenance: What summary.json says about how it was made.
         watch: Called with what is being run, and the run-stages done and to do of this problem.
+
+    Raises:
+        SettingError: On an unknown name, and on `runs` or `horizon` below one.
     """
     chosen, entrants = plan(problems, algorithms)
+    select([reference], known_algorithms(), "algorithm")
+    runs = as_count(runs, SettingError, "runs")
+    horizon = as_count(horizon, SettingError, "horizon")
     if entrants is not None and reference not in entrants:
         entrants = [reference, *entrants]
     makers = testbed()
-    comparisons = {}
-    for name in chosen:
-        watch(f"{name}: setting up", 0, 1)
+    comparisons: dict[str, Comparison] = {}
+    failures: dict[str, str] = {}
+    for i, name in enumerate(chosen):
+        place = f"{i + 1}/{len(chosen)} {name}"
+        watch(f"{place}: setting up", 0, 1)
 
-        def progress(label: str, done: int, total: int, name: str = name) -> None:
-            watch(f"{name}: {label}", done, total)
+        def progress(label: str, done: int, total: int, place: str = place) -> None:
+            watch(f"{place}: {label}", done, total)
 
-        comparisons[name] = compare(
-            makers[name](),
-            entrants,
-            runs=runs,
-            horizon=horizon,
-            seed=seed,
-            reference=reference,
-            progress=progress,
-        )
-    return Bench(comparisons)
+        with _noted(failures, name):
+            comparisons[name] = compare(
+                makers[name](),
+                entrants,
+                runs=runs,
+                horizon=horizon,
+                seed=seed,
+                reference=reference,
+                progress=progress,
+            )
+        if folder is not None:
+            Bench(comparisons, failures, chosen[i + 1 :]).write(folder, provenance)
+            watch(f"{place}: drawing", 1, 1)
+            if name in comparisons:
+                _draw(comparisons[name], folder, name, failures)
+    result = Bench(comparisons, failures)
+    if folder is not None:
+        if comparisons:
+            with _noted(failures, "figure solvability"):
+                plots.draw_solvability(comparisons, folder / "solvability")
+        result.write(folder, provenance)
+    return result
+
+
+def _draw(comparison: Comparison, folder: Path, name: str, failures: dict[str, str]) -> None:
+    """Both figures of a problem; the second also if the first fails."""
+    for kind, draw in (("progress", plots.draw_progress), ("terminal", plots.draw_terminal)):
+        with _noted(failures, f"figure {name}-{kind}"):
+            draw(comparison, folder / f"{name}-{kind}", title=name)
+
+
+@contextlib.contextmanager
+def _noted(failures: dict[str, str], name: str) -> Iterator[None]:
+    """Keeps the message of an error under a name, and goes on.
+
+    Of any error: what was computed before and what can be computed after is worth hours.
+    """
+    try:
+        yield
+    except Exception as error:
+        failures[name] = "".join(format_exception_only(error)).strip()
+
+
+def _finite(value: Any) -> Any:
+    """The same lists and numbers with None for infinities and NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -89,7 +89,8 @@ def draw_progress(comparison: Comparison, stem: Path, *, title: str = "") -> lis
         # who knows the truth may be far below; then the others get the room
         lowest = min((ends[name] for name in comparison.competitors), default=floor)
         axes.set_ylim(bottom=max(axes.get_ylim()[0], min(lowest, ends[comparison.reference]) / 30))
-        _label_ends(figure, axes, ends, comparison)
+        labels = {name: _with_count(name, comparison.diverged[name]) for name in ends}
+        _label_ends(figure, axes, ends, labels, comparison.reference)
         caption(axes, f"{settings['runs']} runs, batches of {settings['batch_size']}")
         return save(figure, stem)
 
@@ -117,7 +118,7 @@ def draw_terminal(comparison: Comparison, stem: Path, *, title: str = "") -> lis
         )
         for name, box in zip(order, boxes["boxes"], strict=True):
             box.set(facecolor=line_of(name)[0], alpha=0.75, edgecolor="none")
-        labels = [_with_count(name, comparison) for name in order]
+        labels = [_with_count(name, comparison.diverged[name]) for name in order]
         axes.set_yticks(range(1, len(order) + 1), labels)
         for label, name in zip(axes.get_yticklabels(), order, strict=True):
             label.set_fontweight("bold" if name == comparison.reference else "normal")
@@ -158,7 +159,11 @@ def draw_solvability(
             xlim=(1, max(2, len(stages))),
             ylim=(0, 1.02),
         )
-        _label_ends(figure, axes, {name: float(s[-1]) for name, s in profiles.items()}, some)
+        ends = {name: float(share[-1]) for name, share in profiles.items()}
+        # an algorithm need not be in every comparison
+        lost = {n: sum(c.diverged.get(n, 0) for c in comparisons.values()) for n in ends}
+        labels = {name: _with_count(name, lost[name]) for name in ends}
+        _label_ends(figure, axes, ends, labels, some.reference)
         count = len(comparisons)
         problems = f"{count} problem{'s' if count > 1 else ''}"
         caption(axes, f"{problems}, {some.settings['runs']} runs each")
@@ -224,8 +229,7 @@ def _floor(comparison: Comparison) -> float:
     return 1e-7 * float(np.abs(comparison.regrets[comparison.reference][:, 0]).mean())
 
 
-def _with_count(name: str, comparison: Comparison) -> str:
-    count = comparison.diverged[name]
+def _with_count(name: str, count: int) -> str:
     return f"{name} ({count} diverged)" if count else name
 
 
@@ -239,9 +243,9 @@ def _thinned(regret: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _label_ends(
-    figure: "Figure", axes: "Axes", ends: dict[str, float], comparison: Comparison
+    figure: "Figure", axes: "Axes", ends: dict[str, float], labels: dict[str, str], reference: str
 ) -> None:
-    """Names to the right of the curves, in the order of their ends and none on another."""
+    """Labels to the right of the curves, in the order of their ends and none on another."""
     figure.canvas.draw()  # so that the scale of the axes is known
     figure.set_layout_engine("none")
     axes.set_position((0.09, 0.115, 0.70, 0.81))
@@ -252,7 +256,7 @@ def _label_ends(
     places = _spread(inside, 0.052)
     for name, place, end, true_end in zip(order, places, inside, wanted, strict=True):
         colour, dashes = line_of(name)
-        first = name == comparison.reference
+        first = name == reference
         axes.plot(
             [1.005, 1.03, 1.065],
             [end, place, place],
@@ -265,7 +269,7 @@ def _label_ends(
         axes.text(
             1.075,
             place,
-            _with_count(name, comparison) + (" (below)" if true_end < 0 else ""),
+            labels[name] + (" (below)" if true_end < 0 else ""),
             transform=axes.transAxes,
             va="center",
             fontsize=8.5,
