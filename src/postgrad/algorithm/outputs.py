@@ -9,11 +9,12 @@ from jax import random
 from jaxtyping import Array, Float
 
 from postgrad.errors import SettingError
+from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array, is_concrete
 from postgrad.problem.feasible import FeasibleSet
 
 
-class Output(eqx.Module):
+class Output(Module):
     """Turns the stream of iterates into the stream of decisions, in constant memory.
 
     What is issued is what is in force: with `Average` and `RandomIterate`, too, the next data arise
@@ -119,7 +120,7 @@ class RandomIterate(Output):
         return self.kept
 
 
-class Perturbed(eqx.Module):
+class Perturbed(Module):
     """Issues Proj(x_t + e_t), e_t normal of standard deviation size / t^decay: exploration.
 
     Where the decision changes what can be learned, the best decision for today's posterior may be

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 from numpyro.distributions import constraints
 
 from postgrad.errors import ModelError
+from postgrad.numerics.module import shown
 from postgrad.numerics.validate import as_array, is_concrete
 
 # Data this close to a limit, relative to its size, are at the limit.
@@ -70,7 +71,7 @@ class Censored(dist.Distribution):
             raise ModelError("Censored needs a limit: upper, lower or both")
         if getattr(base, "event_shape", None) != ():
             raise ModelError(
-                f"Censored needs a distribution of single numbers, got {base!r}; of several "
+                f"Censored needs a distribution of single numbers, got {shown(base)}; of several "
                 f"independent ones, Censored(..., upper=x).to_event(1) is the whole"
             )
         self.base_dist = base
@@ -85,6 +86,8 @@ class Censored(dist.Distribution):
             )
         shape = jnp.broadcast_shapes(base.batch_shape, *(jnp.shape(limit) for limit in limits))
         super().__init__(shape, (), validate_args=validate_args)
+
+    __repr__ = shown
 
     @property
     def has_rsample(self) -> bool:

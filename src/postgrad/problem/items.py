@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import equinox as eqx
 from jaxtyping import Array, Float, PyTree
 
+from postgrad.numerics.module import Module
 from postgrad.problem.problem import Model
 
 
-class Items(eqx.Module):
+class Items(Module):
     """The joint law of items that are independent given theta.
 
         f(xi; x, theta)  =  prod_i f(xi_i; x_i, theta_i)

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from postgrad.distributions.density import log_density
 from postgrad.errors import CostError, FeasibleSetError, ModelError
 from postgrad.numerics.cache_by_shape import once_per_shape
+from postgrad.numerics.module import Module
 from postgrad.problem.feasible import FeasibleSet, Reals
 
 # How many decisions an assumption about the model is tried on.
@@ -24,7 +25,7 @@ Cost = Callable[[Decision, Array], Float[Array, ""]]
 Model = Callable[[Decision, PyTree], Any]
 
 
-class Problem(eqx.Module):
+class Problem(Module):
     """Minimise H(x) = E_{xi ~ f(.; x, theta_c)} h(x, xi) over x in X, theta_c unknown.
 
     Attributes:

@@ -6,6 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.numerics.module import Module
 from postgrad.problem.problem import Decision
 
 
@@ -49,7 +50,7 @@ class Course(eqx.Module):
     settled: Float[Array, ""]
 
 
-class Descent(eqx.Module):
+class Descent(Module):
     """K steps downhill on the posterior-averaged cost, staying feasible."""
 
     @abc.abstractmethod

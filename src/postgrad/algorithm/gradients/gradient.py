@@ -4,17 +4,17 @@ import abc
 from collections.abc import Callable
 from typing import ClassVar
 
-import equinox as eqx
 import jax
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs import Belief
 from postgrad.errors import GradientError
+from postgrad.numerics.module import Module
 from postgrad.problem.problem import Decision, Problem
 
 
-class Gradient(eqx.Module):
+class Gradient(Module):
     """An estimate of the gradient in x of E_{theta ~ pi} H(x, theta), from one draw of theta.
 
     An estimator is the derivative of a surrogate: a function of x, given theta and a key for xi,

@@ -2,14 +2,14 @@
 
 import abc
 
-import equinox as eqx
 from jaxtyping import Array, Float
 
 from postgrad.errors import SettingError
+from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array, is_concrete
 
 
-class Risk(eqx.Module):
+class Risk(Module):
     """What to minimise when theta is uncertain: rho_{theta ~ pi} H(x, theta).
 
     The Bayesian risk optimisation of Zhou and Xie (2015) and Wu, Zhu and Zhou (2018), which the
