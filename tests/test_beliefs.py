@@ -392,12 +392,12 @@ def test_arrays_that_batches_leave_alone_are_fixed():
     assert marks[1:] == [False, False]
     grid, marks = belief.beliefs, marks[0]["b"]
     assert marks.beliefs.points == {"a": True}
-    assert marks.beliefs.weights.prior and marks.beliefs.memory.forget
-    assert not (marks.log_weights or marks.beliefs.weights.values or marks.beliefs.memory.size)
+    assert all([marks.beliefs.weights.prior, marks.beliefs.memory.forget])
+    assert not any([marks.log_weights, marks.beliefs.weights.values, marks.beliefs.memory.size])
     assert grid.points["a"].shape == grid.weights.prior.shape == (12,)  # one for all members
-    many = CASES[pg.beliefs.Grid][5][0]()
-    marks = fixed_leaves(many).weights
-    assert marks.everything.natural and marks.live.log_prior and not marks.statistics
+    marks = fixed_leaves(CASES[pg.beliefs.Grid][5][0]()).weights
+    assert all([marks.everything.natural, marks.live.log_prior])
+    assert not marks.statistics
 
 
 @LAW

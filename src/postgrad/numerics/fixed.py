@@ -1,7 +1,7 @@
 """Which arrays of a Module stay as they are from stage to stage."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 from jax.tree_util import (
@@ -13,16 +13,21 @@ from jax.tree_util import (
 )
 from jaxtyping import PyTree
 
+__all__ = ["fixed", "fixed_leaves"]
 
-def fixed(**options: Any) -> Any:
-    """A field of a Module whose arrays no stage changes, such as the points of a grid.
+if TYPE_CHECKING:
+    from equinox import field as fixed  # so that type checkers see a field, not a default value
+else:
 
-    Simulations hold one copy of these arrays for all runs, and a store writes them once.
+    def fixed(**options: Any) -> Any:
+        """A field of a Module whose arrays no stage changes, such as the points of a grid.
 
-    Args:
-        **options: Those of `equinox.field`, such as `default`.
-    """
-    return eqx.field(metadata={"fixed": True}, **options)
+        Simulations hold one copy of these arrays for all runs, and a store writes them once.
+
+        Args:
+            **options: Those of `equinox.field`, such as `default`.
+        """
+        return eqx.field(metadata={"fixed": True}, **options)
 
 
 def fixed_leaves(tree: PyTree) -> PyTree:
