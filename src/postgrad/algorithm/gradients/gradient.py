@@ -27,6 +27,8 @@ class Gradient(Module):
     """
 
     unbiased: ClassVar[bool]
+    uses_mixture: ClassVar[bool] = False
+    along_paths: ClassVar[bool] = False
 
     @abc.abstractmethod
     def surrogate(

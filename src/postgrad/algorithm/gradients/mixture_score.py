@@ -17,6 +17,7 @@ class MixtureScore(Gradient):
     """
 
     unbiased: ClassVar[bool] = True
+    uses_mixture: ClassVar[bool] = True
 
     def surrogate(
         self,
