@@ -13,7 +13,6 @@ repeated gradient descent       gradient `Partial`
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -25,8 +24,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import Outlook, outlook, unknown
 from postgrad.algorithm.descents import Course, Descent, Newton, Stage, as_descent
-from postgrad.algorithm.gradients import Automatic, Gradient, Pathwise
-from postgrad.algorithm.outputs import Last, Output
+from postgrad.algorithm.gradients import Automatic, Gradient
+from postgrad.algorithm.outputs import Issued, Last, Move, Output
 from postgrad.algorithm.policy import Policy, first_stage, initial_decision
 from postgrad.algorithm.risks import Mean, Risk
 from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective, draw_thetas
@@ -49,7 +48,7 @@ class State(eqx.Module):
         belief: pi_{t-1}; None while a descent is computed that does not read it.
         x: x_t, the iterate of the descent.
         progress: What the descent remembers.
-        output: What is issued, given the iterates so far.
+        output: What is issued, given the iterates so far: the rule and what it remembers.
         only_marginals: Whether the cost adds over the coordinates of xi: see `marginals`.
     """
 
@@ -57,7 +56,7 @@ class State(eqx.Module):
     belief: Belief
     x: Decision
     progress: PyTree
-    output: Output
+    output: Issued
     only_marginals: bool = eqx.field(static=True)
 
     @property
@@ -137,7 +136,7 @@ class BayesianSGD(Policy):
     gradient: Gradient
     descent: Descent
     risk: Risk
-    output: Callable[[Decision], Output]
+    output: Output
     iterations: int = eqx.field(static=True)
     samples: tuple[int, int] = eqx.field(static=True)
     key: Array
@@ -149,7 +148,7 @@ class BayesianSGD(Policy):
         *,
         steps: Any = None,
         risk: Risk | None = None,
-        output: Callable[[Decision], Output] = Last,
+        output: Output | None = None,
         iterations: int | None = None,
         samples: int | tuple[int, int] | None = None,
         seed: int | Array = 0,
@@ -163,7 +162,8 @@ class BayesianSGD(Policy):
             steps: A descent such as `Newton()` (the default) or `SGLD(...)`; a number, a schedule
                 t -> a_t or an optax optimiser for plain projected steps.
             risk: `Mean()`, if not given.
-            output: What is issued: `Last`, `Average`, `RandomIterate` or `Perturbed(...)`.
+            output: What is issued: `Last()` (if not given), `Average()`, `RandomIterate()` or
+                `Perturbed(...)`.
             iterations: K; 6 for Newton steps and 1 for others, if not given.
             samples: Draws for each gradient, or a pair: of theta, and of xi for each of these.
                 4096 = 256 x 16 for Newton steps and 1 for others, if not given. With powers of two
@@ -178,15 +178,14 @@ class BayesianSGD(Policy):
         self.gradient = Automatic() if gradient is None else gradient
         self.descent = Newton() if steps is None else as_descent(steps)
         self.risk = Mean() if risk is None else risk
+        self.output = Last() if output is None else output
         for name, kind, example in (
             ("gradient", Gradient, "Pathwise()"),
             ("risk", Risk, "CVaR(0.9)"),
+            ("output", Output, "Average()"),
         ):
             if not isinstance(part := getattr(self, name), kind):
                 raise SettingError(f"{name} must be one such as {example}, got {part!r}")
-        if not callable(output):
-            raise SettingError(f"output must be a class such as Average, got {output!r}")
-        self.output = output
         if iterations is None:
             iterations = self.descent.usual_iterations
         self.iterations = as_count(iterations, SettingError, "iterations")
@@ -218,18 +217,14 @@ class BayesianSGD(Policy):
         self.problem.check(x, thetas)
         belief = belief.bind(self.problem, x)
         self.gradient.check(self.problem, x, theta)
-        along_paths = isinstance(self.gradient, Automatic | Pathwise)
-        output = self.output(x)
-        if not isinstance(output, Output):
-            raise SettingError(f"output must be a class such as Average, got {self.output!r}")
         return State(
             stage=first_stage(),
             belief=belief,
             x=x,
             progress=self.descent.init(x),
-            output=output,
+            output=Issued(self.output, self.output.init(x)),
             only_marginals=self.descent.fixes_draws
-            and along_paths
+            and self.gradient.along_paths
             and adds_over_coordinates(self.problem, x, theta),
         )
 
@@ -311,7 +306,7 @@ class BayesianSGD(Policy):
 
         # Decide: issue the last iterate, or what the output makes of the iterates.
         a_t = self.descent.step_size(t)
-        output = state.output.follow(state.x, x_next, a_t, key_output, problem.feasible)
+        output = state.output.follow(Move(state.x, x_next, a_t, key_output, problem.feasible))
 
         ahead = unknown(x_next)
         if self.descent.measures_curvature:

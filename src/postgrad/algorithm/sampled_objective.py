@@ -132,7 +132,7 @@ class SampledObjective(eqx.Module):
     def _level(self, thetas: PyTree, key: Array, x: Decision) -> Array:
         """The mean cost at x from draws of their own, for scores to measure costs from."""
         first = jax.tree.map(lambda leaf: leaf[0], thetas)
-        if not self.gradient.uses_level(self.problem, x, first):
+        if not self.gradient.uses_baseline(self.problem, x, first):
             return jnp.zeros(())
         keys = random.split(key, jax.tree.leaves(thetas)[0].shape[0])
         costs = jax.vmap(lambda theta, key: self.problem.cost(x, self._law(x, theta).sample(key)))
