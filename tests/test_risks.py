@@ -12,7 +12,7 @@ from scipy import optimize, stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.sampled_objective import SampledObjective, draw_thetas
 
 RISKS = {
     pg.risks.Mean: [pg.risks.Mean()],
@@ -145,8 +145,10 @@ def stage(algorithm, state, weight):
 
 @eqx.filter_jit
 def risk_at(algorithm, belief, x, keys):
-    land = Landscape(algorithm.problem, pg.gradients.Pathwise(), algorithm.risk, belief, False)
-    look = land.survey(land.thetas(keys[0], 1024), keys[1], 64, x)
+    objective = SampledObjective(
+        algorithm.problem, pg.gradients.Pathwise(), algorithm.risk, None, False
+    )
+    look = objective.survey(draw_thetas(belief, keys[0], 1024), keys[1], 64, x)
     return algorithm.risk.value(look(x).costs)
 
 
