@@ -7,6 +7,7 @@ from jaxtyping import Array, PyTree
 from postgrad.algorithm.gradients.gradient import Gradient
 from postgrad.beliefs import Belief
 from postgrad.errors import GradientError
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.problem.problem import Decision, Problem
 
 
@@ -37,7 +38,8 @@ class Pathwise(Gradient):
     ) -> tuple[Array, Array]:
         """The cost along the path of one draw."""
         del mixture, baseline
-        cost = problem.cost(x, problem.model(x, theta).sample(key))
+        xi = computed_once(problem.model(x, theta).sample(key), key)
+        cost = problem.cost(x, xi)
         return cost, cost
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
