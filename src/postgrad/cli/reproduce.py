@@ -1,12 +1,12 @@
-"""Commands about the paper and the testbed."""
+"""Commands about the paper and the testbed: reproduce, claims, bench."""
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from postgrad.cli.show import (
+from postgrad.cli.output import (
     EXIT_CODES,
     AsJson,
     check,
@@ -16,6 +16,9 @@ from postgrad.cli.show import (
     split,
     standard_output,
 )
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 app = typer.Typer()
 
@@ -102,8 +105,6 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms on the testbed: tables, figures, and where the default is not the best."""
-    from rich.console import Console
-
     from postgrad.research.bench import bench as run
     from postgrad.research.bench import plan
     from postgrad.research.paper import provenance
@@ -111,7 +112,7 @@ def bench(
     names, chosen = problems or [], split(algorithms)
     check(lambda: plan(names, chosen))
     make_folder(out)
-    with progress(Console(stderr=True), lines=True) as watch:
+    with progress() as report:
         result = run(
             names,
             algorithms=chosen,
@@ -120,7 +121,7 @@ def bench(
             seed=seed,
             folder=out,
             provenance=provenance.describe(),
-            watch=watch,
+            progress=report,
         )
     if as_json:
         typer.echo((out / "summary.json").read_text())
@@ -144,9 +145,7 @@ def _run(
     *,
     beyond: bool = True,
 ) -> dict[str, Any]:
-    """Runs experiments, and the claims if these are all; writes what there is to see."""
-    from rich.console import Console
-
+    """Run experiments, and test the claims if all experiments are run; write figures and report."""
     from postgrad.research.paper import figures, provenance, report
     from postgrad.research.paper.claims import assess
     from postgrad.research.paper.reproduce import plan
@@ -156,7 +155,7 @@ def _run(
     check(lambda: plan(names, chosen))
     make_folder(out)
     summary: dict[str, Any]
-    with progress(Console(stderr=True)) as watch:
+    with progress() as report_progress:
         summary = run(
             names,
             algorithms=chosen,
@@ -165,12 +164,14 @@ def _run(
             seed=seed,
             literal=literal,
             beyond=beyond,
-            watch=watch,
+            progress=report_progress,
         )
         whole = not names and not chosen and not literal
-        summary["claims"] = assess(summary, runs=runs, seed=seed, watch=watch) if whole else []
+        summary["claims"] = []
+        if whole:
+            summary["claims"] = assess(summary, runs=runs, seed=seed, progress=report_progress)
         summary |= provenance.describe()
-        watch("drawing", 1, 1)
+        report_progress("drawing", 1, 1)
         for name, experiment in summary["experiments"].items():
             figures.draw_experiment(name, experiment, out)
         if summary["posterior"]:
@@ -183,30 +184,36 @@ def _run(
 def _print_tables(summary: dict[str, Any]) -> None:
     console = standard_output()
     for name, experiment in summary["experiments"].items():
-        stages = [t for t in (1, 10, 100, 1000, 10_000) if t <= experiment["horizon"]]
         title = f"{name}: mean error ± standard deviation over {experiment['runs']} runs"
-        table = plain_table("algorithm", title)
-        for t in stages:
-            table.add_column(f"t = {t}", justify="right")
-        fates = [fate for fate in ("diverged", "stuck") if fate in _first(experiment["algorithms"])]
-        for fate in fates:
-            table.add_column(fate, justify="right")
-        for key, curve in experiment["algorithms"].items():
+        curves = experiment["algorithms"]
+        fates = [fate for fate in ("diverged", "stuck") if fate in _first(curves)]
+        table, stages = _table_of_stages("algorithm", title, 1, experiment["horizon"], fates)
+        for key, curve in curves.items():
             pairs = [(curve["mean_error"][t], curve["std_error"][t]) for t in stages]
             cells = ["-" if mean is None else f"{mean:.3f} ± {std:.3f}" for mean, std in pairs]
             table.add_row(key, *cells, *(str(curve.get(fate, "-")) for fate in fates))
         console.print(table)
     if summary["posterior"]:
-        length = len(_first(summary["posterior"])["mean"])
-        stages = [t for t in (0, 1, 10, 100, 1000, 10_000) if t < length]
-        table = plain_table("batch size", "posterior: mean of pi_t(theta_c)")
-        for t in stages:
-            table.add_column(f"t = {t}", justify="right")
-        table.add_column("diverged", justify="right")
+        title, last = (
+            "posterior: mean of pi_t(theta_c)",
+            len(_first(summary["posterior"])["mean"]) - 1,
+        )
+        table, stages = _table_of_stages("batch size", title, 0, last, ["diverged"])
         for label, curve in summary["posterior"].items():
             cells = ["-" if (mean := curve["mean"][t]) is None else f"{mean:.3f}" for t in stages]
             table.add_row(label, *cells, str(curve["diverged"]))
         console.print(table)
+
+
+def _table_of_stages(
+    first: str, title: str, start: int, last: int, more: list[str]
+) -> tuple["Table", list[int]]:
+    """A table with a column for each of some stages from `start` to `last`, and more columns."""
+    stages = [t for t in (0, 1, 10, 100, 1000, 10_000) if start <= t <= last]
+    table = plain_table(first, title)
+    for name in (*(f"t = {t}" for t in stages), *more):
+        table.add_column(name, justify="right")
+    return table, stages
 
 
 def _first(table: dict[str, Any]) -> Any:
