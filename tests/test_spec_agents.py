@@ -195,7 +195,8 @@ def test_items_decided_together(shop):
     assert bread["decision"] == decision["bread"]
     assert "'cake'" in call("decide", "shop.toml", "--item", "cake", code=2).output
     write(shop / "more.csv", [("2026-01-05", "", 3)])
-    assert "1 of 2 demands are missing (rolls)" in call("run", "shop.toml", "more.csv", code=4).output
+    refused = call("run", "shop.toml", "more.csv", code=4).output
+    assert "1 of 2 demands are missing (rolls)" in refused
     named = spec.replace('items = ["rolls", "bread"]', 'item = "i"\nvalue = "v"')
     for names in ("", 'names = ["rolls", "bread"]\n'):
         (shop / "named.toml").write_text(named.replace("[cost]", f"{names}[cost]"))

@@ -32,12 +32,12 @@ def exit_codes() -> Iterator[None]:
 
     specification = (e.SpecificationError, e.PriorError, e.FeasibleSetError, e.ModelError)
     data = (e.DataError, e.BatchError, e.DecisionError, e.SupportError, e.ImpossibleDataError)
-    codes = {specification: 3, (*data, e.DuplicateBatchError): 4, e.StoreError: 5}
+    codes = {3: specification, 4: (*data, e.DuplicateBatchError), 5: (e.StoreError,)}
     try:
         yield
     except e.PostgradError as error:
         typer.echo(f"error: {error}", err=True)
-        code = next((code for kinds, code in codes.items() if isinstance(error, kinds)), 1)
+        code = next((code for code, kinds in codes.items() if isinstance(error, kinds)), 1)
         raise typer.Exit(code) from None
     except BrokenPipeError:  # the program that read the output has ended
         sys.stderr.close()

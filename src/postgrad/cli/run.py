@@ -218,12 +218,9 @@ def _streams(agents: "SpecAgents", item: str | None, group: str | None) -> list[
 
 
 def _decided(agents: "SpecAgents", item: str, group: str | None) -> list[dict[str, Any]]:
-    from postgrad.agent.record import interval
-
     agent = agents.agent(item, group)
-    info, ends = agent.info, None
-    if info is not None:
-        ends = interval(agent.decision, info.outlook.epistemic, agent.problem.feasible)
+    last = next(agent.history(last=1), None)
+    interval = None if last is None else last.interval
     return [
         {
             "item": name,
@@ -233,7 +230,7 @@ def _decided(agents: "SpecAgents", item: str, group: str | None) -> list[dict[st
             "stage": agent.stage,
             "alarms": len(agent.alarms),
         }
-        for name, number, pair in agents.by_item(item, agent.decision, ends)
+        for name, number, pair in agents.by_item(item, agent.decision, interval)
     ]
 
 

@@ -223,7 +223,7 @@ class SpecAgents:
         with warnings.catch_warnings():  # alarms are part of the report
             warnings.simplefilter("ignore")
             try:
-                if (elsewhere := self._database.holder(row.id, others)) is not None:
+                if (elsewhere := self._database.stream_of_batch(row.id, others)) is not None:
                     raise DuplicateBatchError(
                         f"was observed before, in the group {json.loads(elsewhere)[1]!r}, and now "
                         f"comes in the group {row.group!r}; give the new row another id"
