@@ -256,7 +256,9 @@ def test_backtest_prints_totals(shop):
         "decisions.csv",
         "summary.json",
     ]
-    assert "hindsight" in call("backtest", "shop.toml", "data.csv").stdout
+    printed = call("backtest", "shop.toml", "data.csv")
+    assert "hindsight" in printed.stdout
+    assert "saa" in printed.stderr  # progress, also where there is no terminal
     squared = 'kind = "squared"\n[model]'  # has no rules, and no hindsight
     (shop / "shop.toml").write_text(
         f"{SPEC.split('[cost]')[0]}[cost]\n{squared}{SPEC.split('[model]')[1]}"

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,8 +107,8 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         yield report
 
 
-def plain_table(first: str, title: str) -> "Table":
-    """A table without lines, its first column named."""
+def plain_table(first: str, title: str, numbers: Iterable[str]) -> "Table":
+    """A table without lines: a first column of names, then columns of numbers."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -116,6 +116,8 @@ def plain_table(first: str, title: str) -> "Table":
         title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left", title_style="bold"
     )
     table.add_column(first, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right")
     return table
 
 

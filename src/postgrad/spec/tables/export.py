@@ -56,7 +56,7 @@ def _lines(agents: SpecAgents, streams: Iterable[Stream]) -> Iterator[dict[str, 
                     "decision": decision,
                     "low": None if ends is None else ends[0],
                     "high": None if ends is None else ends[1],
-                    "log_predictive": _number(record.log_predictive),
+                    "log_predictive": as_json_types(record.log_predictive),
                     "alarm": None if record.alarm is None else str(record.alarm),
                 }
 
@@ -114,10 +114,5 @@ def as_json_types(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, bool | str | int) or value is None:
         return value
-    return _number(np.asarray(value).tolist())
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_number(part) for part in value]
-    return value if np.isfinite(value) else None
+    numbers = np.asarray(value)
+    return np.where(np.isfinite(numbers), numbers, None).tolist()
