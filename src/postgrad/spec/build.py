@@ -29,7 +29,6 @@ class BuiltSpecification:
         problems: One for each item; a single one if the items are decided together.
         belief: pi_0, of each problem.
         starts: x_1 of each problem.
-        groups: The names of the groups that `split_by` makes; None without `split_by`.
         pool: How the groups learn from each other; None if they do not.
         options: Arguments of `BayesianSGD`.
         alpha: The level of alarms.
@@ -39,7 +38,6 @@ class BuiltSpecification:
     problems: tuple[Problem, ...]
     belief: Belief
     starts: tuple[np.ndarray, ...]
-    groups: tuple[str, ...] | None
     pool: Pool | None
     options: dict[str, Any]
     alpha: float
@@ -86,7 +84,6 @@ def build(specification: Specification, items: Sequence[str]) -> BuiltSpecificat
         problems=built,
         belief=belief,
         starts=starts,
-        groups=None if split is None else split.groups,
         pool=pool,
         options=options,
         alpha=settings.alpha,

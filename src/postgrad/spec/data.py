@@ -1,6 +1,6 @@
 """The tables `[data]` and `[split_by]`: what the columns mean, and which rows belong together."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -64,11 +64,7 @@ class SplitByWeekday(_Split):
     """A belief and a decision for each weekday, read off the date."""
 
     kind: Literal["weekday"]
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The names of the groups."""
-        return WEEKDAYS
+    groups: ClassVar[tuple[str, ...]] = WEEKDAYS
 
 
 class SplitByColumn(_Split):

@@ -135,12 +135,12 @@ class SpecAgents:
             PostgradError: If an agent refuses a row.
         """
         source = iter(rows)
-        ended = False
-        while not ended:
-            group, unreadable = self._take(source, at_once)
-            ended = len(group) < at_once
-            while group:
-                reports, refused = self._commit(group)
+        while True:
+            taken, unreadable = self._take(source, at_once)
+            if not taken and unreadable is None:
+                return
+            while taken:
+                reports, refused = self._commit(taken)
                 yield from reports
                 if refused is not None:
                     raise refused

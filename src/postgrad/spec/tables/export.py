@@ -115,4 +115,4 @@ def as_json_types(value: Any) -> Any:
     if isinstance(value, bool | str | int) or value is None:
         return value
     numbers = np.asarray(value)
-    return np.where(np.isfinite(numbers), numbers, None).tolist()
+    return np.where(np.isfinite(numbers), numbers, np.asarray(None)).tolist()
