@@ -120,7 +120,7 @@ def bench(
             seed=seed,
             folder=out,
             provenance=provenance.describe(),
-            watch=watch,
+            progress=watch,
         )
     if as_json:
         typer.echo((out / "summary.json").read_text())
@@ -165,10 +165,10 @@ def _run(
             seed=seed,
             literal=literal,
             beyond=beyond,
-            watch=watch,
+            progress=watch,
         )
         whole = not names and not chosen and not literal
-        summary["claims"] = assess(summary, runs=runs, seed=seed, watch=watch) if whole else []
+        summary["claims"] = assess(summary, runs=runs, seed=seed, progress=watch) if whole else []
         summary |= provenance.describe()
         watch("drawing", 1, 1)
         for name, experiment in summary["experiments"].items():

@@ -20,7 +20,7 @@ from jaxtyping import Array
 from postgrad.beliefs import InverseGamma, product_grid
 from postgrad.problem.feasible import Budget
 from postgrad.problem.problem import Problem
-from postgrad.research.problems import excess
+from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 from postgrad.research.problems.newsvendor import Newsvendor
 
@@ -47,7 +47,7 @@ def newsvendor() -> Instance:
         x_star=jnp.asarray([1.9940717565568, 2.4311989028700, 1.0339285662005, 1.9210828030189]),
         x=jnp.full(4, 1.0),
         expected_cost=lambda x: cost.expected(
-            x, theta, lambda level: excess.exponential(theta, level)
+            x, theta, lambda level: expected_excess.exponential(theta, level)
         ),
         points=product_grid([[1.0, 2.0, 3.0, 4.0, 5.0]] * 4),
         prior=InverseGamma(jnp.full(4, 3.0), jnp.full(4, 6.0)),

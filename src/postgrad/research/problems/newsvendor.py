@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, PyTree
 from postgrad.beliefs import Normal, product_grid
 from postgrad.problem.feasible import Box, FeasibleSet
 from postgrad.problem.problem import Problem
-from postgrad.research.problems import excess
+from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 
 BOX = Box(jnp.ones(3), jnp.full(3, 100.0))
@@ -124,7 +124,9 @@ def _demand(mean: Array, theta: PyTree) -> dist.Distribution:
 
 def _normal_cost(cost: Newsvendor, x: Array, mean: Array, scale: Array | float) -> Array:
     """E h under normal demands. The cost is a sum over items: correlations do not matter to it."""
-    return cost.expected(x, mean, lambda level: excess.normal(mean, jnp.asarray(scale), level))
+    return cost.expected(
+        x, mean, lambda level: expected_excess.normal(mean, jnp.asarray(scale), level)
+    )
 
 
 def _instance(

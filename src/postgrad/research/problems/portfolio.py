@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 from postgrad.beliefs import Gaussian, product_grid
 from postgrad.problem.feasible import Box, Product, Simplex
 from postgrad.problem.problem import Problem
-from postgrad.research.problems import excess
+from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 
 _SPREADS = np.asarray([1.5, 2.0, 3.0])
@@ -50,7 +50,7 @@ class TailLoss(eqx.Module):
         """E h(x, xi) for normal returns."""
         w, v = x[:-1], x[-1]
         spread = jnp.sqrt(w @ covariance @ w)
-        return v + excess.normal(-w @ mean, spread, v) / (1.0 - self.level)
+        return v + expected_excess.normal(-w @ mean, spread, v) / (1.0 - self.level)
 
 
 def cvar() -> Instance:

@@ -18,7 +18,7 @@ from jaxtyping import Array
 from postgrad.distributions.censored import Censored
 from postgrad.problem.feasible import Box, FeasibleSet
 from postgrad.problem.problem import Model, Problem
-from postgrad.research.problems import excess
+from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 from postgrad.research.problems.newsvendor import Newsvendor
 
@@ -62,7 +62,9 @@ def _instance(observation: Model, feasible: FeasibleSet) -> Instance:
         # At level 0, where the logarithm ends, it is the mean. The branch that is not taken is
         # evaluated too, and must have a derivative.
         positive = jnp.where(level > 0, level, 1.0)
-        return jnp.where(level > 0, excess.lognormal(theta, jnp.asarray(_SIGMA), positive), mean)
+        return jnp.where(
+            level > 0, expected_excess.lognormal(theta, jnp.asarray(_SIGMA), positive), mean
+        )
 
     return Instance(
         problem=Problem(cost, _demand, feasible, observation),
