@@ -192,7 +192,7 @@ def test_figures_are_drawn(comparison, tmp_path):
 
 
 def test_labels_keep_apart_and_in_order():
-    places = plots._spread(np.array([0.0, 0.5, 0.51, 0.52, 0.9]), 0.05)
+    places = plots._apart(np.array([0.0, 0.5, 0.51, 0.52, 0.9]), 0.05)
     assert np.all(np.diff(places) >= 0.05 - 1e-12)
     np.testing.assert_allclose(places[[0, 2, 4]], [0.0, 0.51, 0.9])
 

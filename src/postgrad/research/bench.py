@@ -39,13 +39,11 @@ class Bench(eqx.Module):
         """
         comparison = self.comparisons[problem]
         when = {(1, 1): "throughout", (1, 0): "at the end", (0, 1): "on the way"}
-        worse = {
-            rival: (
-                comparison.at_the_end(rival).verdict == "worse",
-                comparison.over_all_stages(rival).verdict == "worse",
-            )
+        differences = {
+            rival: (comparison.at_the_end(rival), comparison.over_all_stages(rival))
             for rival in comparison.competitors
         }
+        worse = {r: tuple(d.verdict == "worse" for d in both) for r, both in differences.items()}
         return {rival: when[stages] for rival, stages in worse.items() if any(stages)}
 
     def report(self) -> str:

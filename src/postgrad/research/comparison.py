@@ -118,7 +118,8 @@ class Comparison(eqx.Module):
             cells = [_mean_and_half_width(v) for v in (regret[:, -1], regret[:, 1:].mean(axis=1))]
             if name != self.reference:
                 cells += [self.at_the_end(name).verdict, self.over_all_stages(name).verdict]
-            rows.append([self.label(name), *cells, "", ""][:5])
+            label = with_diverged(name, self.diverged[name])
+            rows.append([label, *cells, "", ""][:5])
         first, *numbers, last, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
         lines = [
             f"{a:{first}}  {b:>{numbers[0]}}  {c:>{numbers[1]}}  {d:{last}}  {e}".rstrip()
@@ -127,11 +128,6 @@ class Comparison(eqx.Module):
         lines.insert(1, "-" * max(map(len, lines)))
         lines += [f"left out: {name} ({reason})" for name, reason in self.left_out.items()]
         return "\n".join(lines)
-
-    def label(self, name: str) -> str:
-        """The name of an algorithm, and how many of its runs diverged, if any did."""
-        count = self.diverged[name]
-        return f"{name} ({count} diverged)" if count else name
 
     def __str__(self) -> str:
         return self.table()
@@ -262,6 +258,11 @@ def half_width(values: Float[np.ndarray, "runs ..."]) -> np.ndarray:
     if n == 1:
         return np.full(values.shape[1:], np.inf)
     return stdtrit(n - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(n)
+
+
+def with_diverged(name: str, count: int) -> str:
+    """The name of an algorithm, and how many of its runs diverged, if any did."""
+    return f"{name} ({count} diverged)" if count else name
 
 
 def _has_diverged(decisions: np.ndarray) -> np.ndarray:

@@ -82,10 +82,10 @@ def _figures(summary: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any
         if name in summary["experiments"]:
             algorithms = summary["experiments"][name]["algorithms"]
             curves = {ALGORITHMS[key].title: curve for key, curve in algorithms.items()}
-            keys, spread = ("mean_error", "std_error"), "± {:.3f}"
+            keys, spread = ["mean_error", "std_error"], "± {:.3f}"
         elif name == POSTERIOR and summary[POSTERIOR]:
             curves = {size.replace("=", " = "): curve for size, curve in summary[name].items()}
-            keys, spread = ("mean", "low", "high"), "({:.3f}, {:.3f})"
+            keys, spread = ["mean", "low", "high"], "({:.3f}, {:.3f})"
         else:
             continue
         last = min(len(curve[keys[0]]) for curve in curves.values()) - 1

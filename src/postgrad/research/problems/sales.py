@@ -62,9 +62,8 @@ def _instance(observation: Model, feasible: FeasibleSet) -> Instance:
         # At level 0, where the logarithm ends, it is the mean. The branch that is not taken is
         # evaluated too, and must have a derivative.
         positive = jnp.where(level > 0, level, 1.0)
-        return jnp.where(
-            level > 0, expected_excess.lognormal(theta, jnp.asarray(_SIGMA), positive), mean
-        )
+        excess = expected_excess.lognormal(theta, jnp.asarray(_SIGMA), positive)
+        return jnp.where(level > 0, excess, mean)
 
     return Instance(
         problem=Problem(cost, _demand, feasible, observation),

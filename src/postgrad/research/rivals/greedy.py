@@ -5,8 +5,6 @@ import jax
 from jaxtyping import Array, Int
 
 from postgrad.algorithm.policy import first_stage
-from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_key
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.rivals.model_free import ModelFree, Pace, Schedule, average
 
@@ -31,20 +29,15 @@ class Greedy(ModelFree):
     newsvendor's derivative is known all the same (Burnetas and Smith, 2000).
 
     Attributes:
-        problem: The cost and the feasible set.
         steps: The schedule t -> a_t; None for those of `Pace`, in the problem's own units.
-        key: Not used.
     """
 
-    problem: Problem
     steps: Schedule | None
-    key: Array
 
     def __init__(self, problem: Problem, *, steps: Schedule | None = None, seed: int | Array = 0):
         """Choose the steps; see the attributes."""
-        self.problem = problem
+        super().__init__(problem, seed)
         self.steps = steps
-        self.key = as_key(seed, SettingError)
 
     def start(self, x: Decision) -> GreedyState:
         """The state before the first stage, with x_1 in force."""

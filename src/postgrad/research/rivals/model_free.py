@@ -12,8 +12,10 @@ from jaxtyping import Array, Float, Int
 from postgrad.algorithm.policy import Policy, PolicyState, initial_decision
 from postgrad.beliefs import Belief
 from postgrad.beliefs.kept_likelihood import History
+from postgrad.errors import SettingError
+from postgrad.numerics.validate import as_key
 from postgrad.problem.feasible import FeasibleSet
-from postgrad.problem.problem import Decision
+from postgrad.problem.problem import Decision, Problem
 
 # A feasible set wider than this many times 1 + max |x_1| counts as unbounded.
 _FAR = 1e6
@@ -27,7 +29,19 @@ Schedule = Callable[[Any], Any]
 
 
 class ModelFree(Policy):
-    """A policy that has neither a model nor a belief."""
+    """A policy that has neither a model nor a belief.
+
+    Attributes:
+        problem: Of which the cost and the feasible set are used.
+        key: The seed.
+    """
+
+    problem: Problem
+    key: Array
+
+    def __init__(self, problem: Problem, seed: int | Array):
+        self.problem = problem
+        self.key = as_key(seed, SettingError)
 
     @abc.abstractmethod
     def start(self, x: Decision) -> Any:

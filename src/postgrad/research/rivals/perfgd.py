@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_array, as_count, as_key
+from postgrad.numerics.validate import as_array, as_count
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.rivals.model_free import ModelFree, Pace, average
 
@@ -57,18 +57,14 @@ class PerfGD(ModelFree):
     until there are data, so that the first steps are those of `Greedy`.
 
     Attributes:
-        problem: The cost and the feasible set.
         explore: The size of e_1, relative to the width of the feasible set.
         window: About how many past observations J_t rests on.
         event_shape: The shape of one observation.
-        key: The seed.
     """
 
-    problem: Problem
     explore: Float[Array, ""]
     window: Float[Array, ""]
     event_shape: tuple[int, ...] = eqx.field(static=True)
-    key: Array
 
     def __init__(
         self,
@@ -80,11 +76,10 @@ class PerfGD(ModelFree):
         seed: int | Array = 0,
     ):
         """Choose the parts; see the attributes."""
-        self.problem = problem
+        super().__init__(problem, seed)
         self.event_shape = event_shape
         self.explore = as_array(explore, SettingError, "explore")
         self.window = jnp.asarray(float(as_count(window, SettingError, "window")))
-        self.key = as_key(seed, SettingError)
 
     def start(self, x: Decision) -> PerfGDState:
         """The state before the first stage, with x_1 in force."""

@@ -6,8 +6,6 @@ from jaxtyping import Array, Float, Int
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import History
-from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_key
 from postgrad.problem.feasible import Box, Reals
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.problems.newsvendor import Newsvendor
@@ -39,20 +37,16 @@ class SampleAverage(ModelFree):
     Attributes:
         problem: The cost, convex in x, and the feasible set.
         event_shape: The shape of one observation.
-        key: Not used.
     """
 
-    problem: Problem
     event_shape: tuple[int, ...] = eqx.field(static=True)
-    key: Array
 
     def __init__(
         self, problem: Problem, *, event_shape: tuple[int, ...] = (), seed: int | Array = 0
     ):
         """Choose the parts; see the attributes."""
-        self.problem = problem
+        super().__init__(problem, seed)
         self.event_shape = event_shape
-        self.key = as_key(seed, SettingError)
 
     def start(self, x: Decision) -> SampleAverageState:
         """The state before the first stage, with x_1 in force."""

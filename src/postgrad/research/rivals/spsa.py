@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_array, as_key
+from postgrad.numerics.validate import as_array
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.rivals.model_free import ModelFree, average, reach
 
@@ -55,16 +55,12 @@ class SPSA(ModelFree):
     it is projected, and g is divided by the difference of the projected decisions.
 
     Attributes:
-        problem: The cost and the feasible set.
         explore: c, relative to the width of the feasible set.
         first: The size of the first step, likewise.
-        key: The seed.
     """
 
-    problem: Problem
     explore: Float[Array, ""]
     first: Float[Array, ""]
-    key: Array
 
     def __init__(
         self,
@@ -75,10 +71,9 @@ class SPSA(ModelFree):
         seed: int | Array = 0,
     ):
         """Choose the sizes; see the attributes."""
-        self.problem = problem
+        super().__init__(problem, seed)
         self.explore = as_array(explore, SettingError, "explore")
         self.first = as_array(first, SettingError, "first")
-        self.key = as_key(seed, SettingError)
 
     def start(self, x: Decision) -> SPSAState:
         """The state before the first stage, with x_1 in force."""

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import History
 from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_count, as_key
+from postgrad.numerics.validate import as_count
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.rivals.model_free import ModelFree, average, no_data, reach
 from postgrad.research.rivals.solver import bisect, descend
@@ -43,16 +43,12 @@ class TwoStage(ModelFree):
     around a mean that is linear in the decision.
 
     Attributes:
-        problem: The cost and the feasible set.
         explorations: How many stages try decisions at random.
         event_shape: The shape of one observation.
-        key: The seed.
     """
 
-    problem: Problem
     explorations: int = eqx.field(static=True)
     event_shape: tuple[int, ...] = eqx.field(static=True)
-    key: Array
 
     def __init__(
         self,
@@ -63,10 +59,9 @@ class TwoStage(ModelFree):
         seed: int | Array = 0,
     ):
         """Choose the parts; see the attributes."""
-        self.problem = problem
+        super().__init__(problem, seed)
         self.event_shape = event_shape
         self.explorations = as_count(explorations, SettingError, "explorations")
-        self.key = as_key(seed, SettingError)
 
     def start(self, x: Decision) -> TwoStageState:
         """The state before the first stage, with x_1 in force."""

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import History
 from postgrad.errors import CostError, FeasibleSetError, SettingError
-from postgrad.numerics.validate import as_array, as_key
+from postgrad.numerics.validate import as_array
 from postgrad.problem.feasible import Box, Reals
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.problems.newsvendor import Newsvendor
@@ -48,13 +48,10 @@ class Wasserstein(ModelFree):
         problem: With the cost `Newsvendor`, in a box.
         radius: See above.
         event_shape: The shape of one observation.
-        key: Not used.
     """
 
-    problem: Problem
     radius: Float[Array, ""]
     event_shape: tuple[int, ...] = eqx.field(static=True)
-    key: Array
 
     def __init__(
         self,
@@ -78,10 +75,9 @@ class Wasserstein(ModelFree):
         if not isinstance(problem.feasible, Box | Reals):
             name = type(problem.feasible).__name__
             raise FeasibleSetError(f"Wasserstein needs a box, got a {name}")
-        self.problem = problem
+        super().__init__(problem, seed)
         self.event_shape = event_shape
         self.radius = as_array(radius, SettingError, "radius")
-        self.key = as_key(seed, SettingError)
 
     def start(self, x: Decision) -> WassersteinState:
         """The state before the first stage, with x_1 in force."""
