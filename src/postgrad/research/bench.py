@@ -38,13 +38,14 @@ class Bench(eqx.Module):
         that knows the true parameter does not compete.
         """
         comparison = self.comparisons[problem]
-        when = {(1, 1): "throughout", (1, 0): "at the end", (0, 1): "on the way"}
-        differences = {
-            rival: (comparison.at_the_end(rival), comparison.over_all_stages(rival))
-            for rival in comparison.competitors
-        }
-        worse = {r: tuple(d.verdict == "worse" for d in both) for r, both in differences.items()}
-        return {rival: when[stages] for rival, stages in worse.items() if any(stages)}
+        found = {}
+        for rival in comparison.competitors:
+            last, overall = comparison.at_the_end(rival), comparison.over_all_stages(rival)
+            if last.verdict == overall.verdict == "worse":
+                found[rival] = "throughout"
+            elif "worse" in (last.verdict, overall.verdict):
+                found[rival] = "at the end" if last.verdict == "worse" else "on the way"
+        return found
 
     def report(self) -> str:
         """On which share of the problems the reference is best or tied, and where it is not."""

@@ -36,12 +36,8 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
                 if curve.get(fate):
                     label += f" ({curve[fate]} of {summary['runs']} {fate})"
             here = np.isfinite(mean)  # the limit may be known at some stages only
-            line: dict[str, Any] = {
-                "color": _COLOURS[key],
-                "ls": _STYLES.get(key, "-"),
-                "label": label,
-            }
-            axes.plot(stages[here], mean[here], lw=1.4, **line)
+            line: dict[str, Any] = {"color": _COLOURS[key], "ls": _STYLES.get(key, "-"), "lw": 1.4}
+            axes.plot(stages[here], mean[here], label=label, **line)
             if key != LIMIT:
                 alpha = 0.16 if key == "bayesian-sgd" else 0.06  # else several bands become one
                 fill_band(axes, stages, mean, spread, color=_COLOURS[key], alpha=alpha)
