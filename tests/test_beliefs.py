@@ -17,6 +17,7 @@ import postgrad as pg
 from postgrad import errors
 from postgrad.beliefs.kept_likelihood import History
 from postgrad.distributions.density import log_density
+from postgrad.numerics.fixed import fixed_leaves
 
 
 def normal(x, theta):
@@ -374,6 +375,29 @@ def test_types_do_not_change(belief, model):
     learned = learn(belief, model, batches(belief, model)[:1])
     before, after = (jax.tree.map(jax.typeof, b) for b in (belief, learned))
     assert before == after
+
+
+@LAW
+def test_fixed_arrays_do_not_change(belief, model):
+    marks = jax.tree.leaves(fixed_leaves(belief))
+    learned = learn(belief, model, batches(belief, model))
+    leaves = zip(marks, jax.tree.leaves(belief), jax.tree.leaves(learned), strict=True)
+    for before, after in ((before, after) for mark, before, after in leaves if mark):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_arrays_that_batches_leave_alone_are_fixed():
+    belief = pg.beliefs.Adaptive(pg.beliefs.Grid({"a": POINTS}, PRIOR, forget=1.0), (1.0, 0.9))
+    marks = fixed_leaves([{"b": belief}, 3.0, POINTS])
+    assert marks[1:] == [False, False]
+    grid, marks = belief.beliefs, marks[0]["b"]
+    assert marks.beliefs.points == {"a": True}
+    assert all([marks.beliefs.weights.prior, marks.beliefs.memory.forget])
+    assert not any([marks.log_weights, marks.beliefs.weights.values, marks.beliefs.memory.size])
+    assert grid.points["a"].shape == grid.weights.prior.shape == (12,)  # one for all members
+    marks = fixed_leaves(CASES[pg.beliefs.Grid][5][0]()).weights
+    assert all([marks.everything.natural, marks.live.log_prior])
+    assert not marks.statistics
 
 
 @LAW

@@ -13,6 +13,7 @@ from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.grid.weights import cumulate
 from postgrad.errors import ModelError, PriorError
+from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.validate import as_numbers
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -153,12 +154,10 @@ class Adaptive(Belief):
 
 
 def _axes(belief: Belief) -> PyTree:
-    """Which leaves differ from member to member: all but the points of a grid.
+    """The axis of each leaf along which members differ: None for fixed arrays but the rate.
 
-    What depends on the points alone, such as the likelihood, is then computed once for all.
+    What depends on fixed arrays alone, such as the likelihood at a grid's points, is then computed
+    once for all members.
     """
-    axes = jax.tree.map(lambda _: 0, belief)
-    if hasattr(belief, "points"):
-        none = jax.tree.map(lambda _: None, belief.points)
-        axes = eqx.tree_at(lambda b: b.points, axes, none, is_leaf=lambda node: node is None)
-    return axes
+    axes = jax.tree.map(lambda is_fixed: None if is_fixed else 0, fixed_leaves(belief))
+    return eqx.tree_at(lambda b: b.memory.forget, axes, 0, is_leaf=lambda node: node is None)

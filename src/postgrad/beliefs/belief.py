@@ -3,18 +3,18 @@
 import abc
 from typing import Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.distributions.density import log_density
 from postgrad.errors import PriorError
+from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array
 from postgrad.problem.problem import Decision, Model, Problem
 
 
-class Belief(eqx.Module):
+class Belief(Module):
     """What is believed about theta: pi_t.
 
     Laws, checked for every final class of this room: the order of batches does not matter; a split

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.distributions.exponential_families import ExponentialFamily
+from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model, Problem
 
 
@@ -25,9 +26,9 @@ class Shift(eqx.Module):
         rest: What the pivots do not see, from statistics to statistics.
     """
 
-    pivots: PyTree
-    lift: Float[Array, "k r"]
-    rest: Float[Array, "k k"]
+    pivots: PyTree = fixed()
+    lift: Float[Array, "k r"] = fixed()
+    rest: Float[Array, "k k"] = fixed()
 
     def undo(
         self, family: ExponentialFamily, model: Model, x: Decision, total: Float[Array, " m"]

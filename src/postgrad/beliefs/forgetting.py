@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.errors import PriorError
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import as_array, is_concrete
 
 T = TypeVar("T", bound=PyTree)
@@ -28,7 +29,7 @@ class Memory(eqx.Module):
             lambda < 1 it settles at D / (1 - lambda).
     """
 
-    forget: Float[Array, ""] | None
+    forget: Float[Array, ""] | None = fixed()
     size: Float[Array, ""]
 
     def __init__(self, forget: Any = None):

@@ -39,6 +39,7 @@ from postgrad.distributions.density import settle
 from postgrad.distributions.exponential_families import ExponentialFamily, family_of
 from postgrad.errors import ModelError
 from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import is_concrete
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -97,10 +98,10 @@ class Totals(Evidence):
         sums: S_t, and s_t as the last entry.
     """
 
-    family: ExponentialFamily
-    shift: Shift | None
-    x: Decision
-    theta: PyTree
+    family: ExponentialFamily = fixed()
+    shift: Shift | None = fixed()
+    x: Decision = fixed()
+    theta: PyTree = fixed()
     sums: Sum
 
     def add(self, likelihood: Model, x: Decision, batch: Array, weight: Array | None) -> Self:

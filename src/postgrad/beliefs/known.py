@@ -8,6 +8,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.belief import as_theta
 from postgrad.beliefs.point_mass import PointMass
+from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model, Problem
 
 
@@ -17,7 +18,7 @@ class Known(PointMass):
     With the true parameter it is the paper's benchmark: plain SGD on the true problem.
     """
 
-    value: PyTree
+    value: PyTree = fixed()
 
     def __init__(self, theta: PyTree):
         self.value = as_theta(theta)

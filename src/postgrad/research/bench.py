@@ -10,12 +10,13 @@ from typing import Any
 
 import equinox as eqx
 
+from postgrad.engine.bulk import Progress
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
 from postgrad.research import plots, rivals
 from postgrad.research.comparison import Comparison, compare, known_names
 from postgrad.research.problems import testbed
-from postgrad.research.progress import Progress, silent
+from postgrad.research.progress import silent
 
 
 class Bench(eqx.Module):

@@ -10,11 +10,12 @@ from jax import lax
 from jaxtyping import Array, Float
 from scipy.special import stdtrit
 
+from postgrad.engine.bulk import Progress
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
 from postgrad.research import rivals
 from postgrad.research.problems import Instance
-from postgrad.research.progress import Progress, RunStages, silent
+from postgrad.research.progress import RunStages, silent
 from postgrad.research.rivals import BENCHMARK, Entrant
 from postgrad.research.simulation import simulate
 

@@ -1,10 +1,6 @@
-"""How long computations report how far they are: one form of callback for all of them."""
+"""The progress of several simulations in a row, reported as one total."""
 
-from collections.abc import Callable
-from typing import Any
-
-# Called with what is being run, and the run-stages done and to do.
-Progress = Callable[[str, int, int], None]
+from postgrad.engine.bulk import Progress
 
 
 def silent(label: str, done: int, total: int) -> None:
@@ -13,29 +9,28 @@ def silent(label: str, done: int, total: int) -> None:
 
 
 class RunStages:
-    """Run-stages counted over several simulations in a row, and reported as one total.
+    """Counts the run-stages of several simulations in a row.
 
     Attributes:
-        progress: Who is told.
+        progress: Called with what is being run, and the run-stages done and to do.
         total: The run-stages of all simulations together.
-        done: Those of the simulations that have ended.
+        done: Those that are done.
     """
 
     def __init__(self, progress: Progress, total: int):
         self.progress, self.total, self.done = progress, total, 0
 
     def tell(self, label: str) -> None:
-        """Reports what is being done, and nothing more as done."""
+        """Reports what is being run, and nothing more as done."""
         self.progress(label, self.done, self.total)
 
-    def simulating(self, label: str) -> Callable[..., None]:
+    def simulating(self, label: str) -> Progress:
         """The argument `progress` of the next simulation."""
         self.tell(label)
         before = self.done
 
-        def tell(*call: Any) -> None:
-            # SHIM until `simulate` calls progress(label, done, total): its run-stages since last.
-            self.done = before + call[1] if len(call) == 3 else self.done + call[0]
+        def tell(_: str, done: int, __: int) -> None:
+            self.done = before + done
             self.tell(label)
 
         return tell

@@ -14,6 +14,7 @@ from postgrad.beliefs.conjugate.conjugate import (
 )
 from postgrad.beliefs.forgetting import Memory
 from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
 from postgrad.problem.problem import Decision, Model, coordinates
 
@@ -38,7 +39,7 @@ class Beta(Conjugate):
     independent coordinates.
     """
 
-    prior: dict[str, Array]
+    prior: dict[str, Array] = fixed()
     data: Sum
     memory: Memory
     form: ClassVar[str] = (

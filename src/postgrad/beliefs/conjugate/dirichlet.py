@@ -16,6 +16,7 @@ from postgrad.beliefs.conjugate.conjugate import (
 from postgrad.beliefs.forgetting import Memory
 from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
 from postgrad.problem.problem import Decision, Model
 
@@ -26,7 +27,7 @@ class Dirichlet(Conjugate):
     Each outcome that is seen, in Categorical(theta) or Multinomial(n(x), theta), adds one to its a.
     """
 
-    prior: Float[Array, " k"]
+    prior: Float[Array, " k"] = fixed()
     data: Sum
     memory: Memory
     form: ClassVar[str] = "theta in Categorical(theta) or Multinomial(n(x), theta)"

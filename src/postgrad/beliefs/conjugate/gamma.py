@@ -14,6 +14,7 @@ from postgrad.beliefs.conjugate.conjugate import (
 from postgrad.beliefs.forgetting import Memory
 from postgrad.numerics import gamma_draws as draws
 from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model, coordinates
 
 
@@ -31,7 +32,7 @@ class Gamma(Conjugate):
     theta may be an array, for data with independent coordinates.
     """
 
-    prior: dict[str, Array]
+    prior: dict[str, Array] = fixed()
     data: Sum
     memory: Memory
     form: ClassVar[str] = (
@@ -101,7 +102,7 @@ class InverseGamma(Conjugate):
     theta may be an array, for data with independent coordinates.
     """
 
-    prior: dict[str, Array]
+    prior: dict[str, Array] = fixed()
     data: Sum
     memory: Memory
     form: ClassVar[str] = "theta in Exponential(s(x) / theta) or Gamma(k(x), s(x) / theta)"

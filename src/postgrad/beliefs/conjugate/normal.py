@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PyTree
 from postgrad.beliefs.conjugate.conjugate import Conjugate, hyperparameters
 from postgrad.beliefs.forgetting import Memory
 from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model, coordinates
 
 
@@ -22,7 +23,7 @@ class Normal(Conjugate):
     for data with independent coordinates; correlated ones are for `Gaussian`.
     """
 
-    prior: dict[str, Array]
+    prior: dict[str, Array] = fixed()
     data: Sum
     memory: Memory
     form: ClassVar[str] = "theta in Normal or LogNormal(c(x) theta + g(x), s(x))"

@@ -11,6 +11,7 @@ from postgrad.beliefs.conjugate.conjugate import Conjugate, hyperparameters
 from postgrad.beliefs.conjugate.normal import is_lognormal
 from postgrad.beliefs.forgetting import Memory
 from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import gamma
 from postgrad.problem.problem import Decision, Model, coordinates
 
@@ -25,7 +26,7 @@ class NormalInverseGamma(Conjugate):
     with independent coordinates.
     """
 
-    prior: dict[str, Array]
+    prior: dict[str, Array] = fixed()
     data: Sum
     memory: Memory
     form: ClassVar[str] = (

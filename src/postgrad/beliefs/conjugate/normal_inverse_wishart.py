@@ -13,6 +13,7 @@ from postgrad.beliefs.conjugate.conjugate import Conjugate
 from postgrad.beliefs.forgetting import Memory
 from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import gamma
 from postgrad.numerics.validate import as_array, check_covariance, is_concrete
 from postgrad.problem.problem import Decision, Model
@@ -26,7 +27,7 @@ class NormalInverseWishart(Conjugate):
     With r = y - m - g and w = 1/s^2 data add w to k, w r to k (mu - m), 1 to n and w r r' to Psi.
     """
 
-    prior: dict[str, Array]
+    prior: dict[str, Array] = fixed()
     data: Sum
     memory: Memory
     form: ClassVar[str] = (

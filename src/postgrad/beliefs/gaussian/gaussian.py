@@ -24,6 +24,7 @@ from postgrad.beliefs.gaussian.linear import (
 )
 from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import as_array, check_covariance, is_concrete
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -54,8 +55,8 @@ class Gaussian(Belief):
         memory: How much of the past counts.
     """
 
-    prior_mean: PyTree
-    prior_precision: Float[Array, "d d"]
+    prior_mean: PyTree = fixed()
+    prior_precision: Float[Array, "d d"] = fixed()
     evidence: Sum
     rule: Rule
     memory: Memory

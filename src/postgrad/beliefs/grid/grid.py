@@ -14,6 +14,7 @@ from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.grid.sufficient_weights import SufficientWeights, some, sufficient
 from postgrad.beliefs.grid.weights import LogWeights, Weights
 from postgrad.errors import PriorError
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import as_array, is_concrete
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -33,7 +34,7 @@ class Grid(Belief):
         memory: How much of the past counts.
     """
 
-    points: PyTree
+    points: PyTree = fixed()
     weights: Weights
     memory: Memory
 

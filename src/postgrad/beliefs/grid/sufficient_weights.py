@@ -46,6 +46,7 @@ from postgrad.beliefs.grid.weights import LogWeights, Weights, cumulate, first
 from postgrad.distributions.density import log_density, settle
 from postgrad.distributions.exponential_families import ExponentialFamily, family_of
 from postgrad.numerics.cache_by_shape import compiled
+from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
 
 # What the points that are left out may weigh together, relative to the others.
@@ -75,10 +76,10 @@ class SufficientWeights(Weights):
             largest since the look.
     """
 
-    family: ExponentialFamily
-    shift: Shift | None
-    everything: Rows
-    live: Rows
+    family: ExponentialFamily = fixed()
+    shift: Shift | None = fixed()
+    everything: Rows = fixed()
+    live: Rows = fixed()
     size: int = eqx.field(static=True)
     statistics: Float[Array, " k"]
     since: Float[Array, " k"]

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from postgrad.beliefs.belief import log_likelihood
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
+from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model
 
 # Up to this many entries a running sum is a product with a small triangular matrix: more arithmetic
@@ -60,7 +61,7 @@ class LogWeights(Weights):
     """
 
     values: Float[Array, " n"]
-    prior: Float[Array, " n"] | None = None
+    prior: Float[Array, " n"] | None = fixed(default=None)
 
     @property
     def log_weights(self) -> Array:

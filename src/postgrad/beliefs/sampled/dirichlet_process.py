@@ -18,6 +18,7 @@ from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.atoms import same
 from postgrad.distributions.density import log_density, settle
 from postgrad.errors import ModelError, PriorError
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
 from postgrad.numerics.validate import as_array, as_count, is_concrete
 from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters, kind_of
@@ -64,8 +65,8 @@ class DirichletProcess(Belief):
         atoms: Values of the base in a draw.
     """
 
-    base: Any
-    concentration: Float[Array, ""]
+    base: Any = fixed()
+    concentration: Float[Array, ""] = fixed()
     values: Float[Array, "c ..."]
     weights: Float[Array, " c"]
     moved: Float[Array, ""]

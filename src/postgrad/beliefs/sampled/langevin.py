@@ -22,6 +22,7 @@ from postgrad.beliefs.sampled.markov_moves import (
 )
 from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import as_array, as_count, as_key, is_concrete
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -70,7 +71,7 @@ class Langevin(Belief):
         adapts: Whether e follows the acceptance probability, whose best value is 0.574.
     """
 
-    prior: Prior
+    prior: Prior = fixed()
     evidence: Evidence | None
     positions: Float[Array, "n d"]
     step_size: Float[Array, ""]

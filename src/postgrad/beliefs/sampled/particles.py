@@ -25,6 +25,7 @@ from postgrad.beliefs.sampled.markov_moves import (
 )
 from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import as_count, as_key
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -74,7 +75,7 @@ class Particles(Belief):
         moves: How many of its steps at each temperature; None is as many as it takes.
     """
 
-    prior: Prior
+    prior: Prior = fixed()
     evidence: Evidence | None
     positions: Float[Array, "n d"]
     log_weights: Float[Array, " n"]

@@ -13,6 +13,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.errors import PriorError
+from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import is_concrete
 from postgrad.problem.problem import has_proper_parameters
 
@@ -39,7 +40,7 @@ class Prior(eqx.Module):
         shapes: The shapes of the entries of z.
     """
 
-    numbers: tuple[Array, ...]
+    numbers: tuple[Array, ...] = fixed()
     tree: Any = eqx.field(static=True)
     order: tuple[int, ...] = eqx.field(static=True)
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)

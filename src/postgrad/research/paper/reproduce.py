@@ -9,11 +9,12 @@ import numpy as np
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.algorithm.presets import paper
 from postgrad.beliefs import Belief, Grid
+from postgrad.engine.bulk import Progress
 from postgrad.research.comparison import known_names
 from postgrad.research.paper.experiments import ALGORITHMS, BATCH_SIZES, BEYOND, EXPERIMENTS, LIMIT
 from postgrad.research.paper.limit import LIMITS, STAGES, Limit
 from postgrad.research.problems import Instance
-from postgrad.research.progress import Progress, RunStages, silent
+from postgrad.research.progress import RunStages, silent
 from postgrad.research.simulation import Simulation, simulate
 
 POSTERIOR = "posterior"

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -89,15 +88,10 @@ def average(each: Float[Array, "n ..."], weight: Float[Array, " n"]) -> Array:
 
 
 def limits(feasible: FeasibleSet, x: Decision) -> tuple[Decision, Decision]:
-    """The least and the largest value of each entry of x, while the other entries may change.
-
-    For a box these are its sides. Without a bound the value is -/+ a million times 1 + max |x|.
-    """
+    """The feasible set's bounds; x -/+ a million times 1 + max |x| where there is no bound."""
     far = _FAR * (1.0 + jnp.max(jnp.abs(x)))
-    moves = far * jnp.eye(x.size).reshape(x.size, *x.shape)
-    ends = (jax.vmap(feasible.project)(x + sign * moves) for sign in (-1.0, 1.0))
-    low, high = (jnp.diagonal(end.reshape(x.size, x.size)).reshape(x.shape) for end in ends)
-    return low, high
+    low, high = feasible.bounds()
+    return jnp.maximum(low, x - far), jnp.minimum(high, x + far)
 
 
 def reach(feasible: FeasibleSet, x: Decision) -> Decision:

@@ -8,6 +8,7 @@ verdicts follow from the estimates by the requirements in `verdicts`.
 from collections.abc import Mapping
 from typing import Any
 
+from postgrad.engine.bulk import Progress
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
 from postgrad.research.paper.claims import (
@@ -18,7 +19,7 @@ from postgrad.research.paper.claims import (
     unbiased,
 )
 from postgrad.research.paper.claims.simulations import run_all
-from postgrad.research.progress import Progress, RunStages, silent
+from postgrad.research.progress import RunStages, silent
 
 __all__ = ["assess"]
 
