@@ -57,7 +57,7 @@ _OTHERS = ("#7f7f7f", "#b07aa1", "#76b7b2", "#9c755f")
 def draw_progress(comparison: Comparison, stem: Path, *, title: str = "") -> list[Path]:
     """Mean regret over the stages, with the 95 % confidence band of the mean; log axes.
 
-    Where stages lie closer than the eye can tell, a point is the mean over several of them.
+    Late stages are close on a log axis: there a point is the mean over several stages.
     """
     import matplotlib as mpl
 
@@ -86,8 +86,7 @@ def draw_progress(comparison: Comparison, stem: Path, *, title: str = "") -> lis
         # The algorithm that knows theta may be far below: the axis ends with the others.
         lowest = min((ends[name] for name in comparison.competitors), default=floor)
         axes.set_ylim(bottom=max(axes.get_ylim()[0], min(lowest, ends[comparison.reference]) / 30))
-        labels = {name: with_diverged(name, comparison.diverged[name]) for name in ends}
-        _label_ends(figure, axes, ends, labels, comparison.reference)
+        _label_ends(axes, ends, comparison.diverged, comparison.reference)
         caption(axes, f"{settings['runs']} runs, batches of {settings['batch_size']}")
         return save(figure, stem)
 
@@ -159,8 +158,7 @@ def draw_solvability(
         ends = {name: float(share[-1]) for name, share in profiles.items()}
         # an algorithm need not be in every comparison
         lost = {n: sum(c.diverged.get(n, 0) for c in comparisons.values()) for n in ends}
-        labels = {name: with_diverged(name, lost[name]) for name in ends}
-        _label_ends(figure, axes, ends, labels, some.reference)
+        _label_ends(axes, ends, lost, some.reference)
         count = len(comparisons)
         problems = f"{count} problem{'s' if count > 1 else ''}"
         caption(axes, f"{problems}, {some.settings['runs']} runs each")
@@ -248,9 +246,10 @@ def _thinned(regret: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _label_ends(
-    figure: "Figure", axes: "Axes", ends: dict[str, float], labels: dict[str, str], reference: str
+    axes: "Axes", ends: dict[str, float], diverged: dict[str, int], reference: str
 ) -> None:
     """Labels to the right of the curves, in the order of the last values and without overlap."""
+    figure: Any = axes.figure
     figure.canvas.draw()  # settles the scale of the axes
     figure.set_layout_engine("none")
     axes.set_position((0.09, 0.115, 0.70, 0.81))
@@ -274,7 +273,7 @@ def _label_ends(
         axes.text(
             1.075,
             place,
-            labels[name] + (" (below)" if true_end < 0 else ""),
+            with_diverged(name, diverged[name]) + (" (below)" if true_end < 0 else ""),
             transform=axes.transAxes,
             va="center",
             fontsize=8.5,
