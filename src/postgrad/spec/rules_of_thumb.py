@@ -93,7 +93,8 @@ def normal(past: Demands, cost: UnderageOverage, feasible: FeasibleSet) -> np.nd
 
     def orders(price: np.ndarray | float) -> np.ndarray:
         share = (underage - price) / (underage + overage)
-        return _within_bounds(mean + deviation * ndtri(np.clip(share, 1e-12, 1 - 1e-12)), feasible)
+        order = mean + deviation * ndtri(np.clip(share, 1e-12, 1 - 1e-12))
+        return np.clip(order, *map(np.asarray, feasible.bounds()))
 
     if not isinstance(feasible, Budget):
         return orders(0.0)
