@@ -401,6 +401,38 @@ def test_arrays_that_batches_leave_alone_are_fixed():
 
 
 @LAW
+def test_mean_and_spread_are_those_of_the_draws(belief, model):
+    """Within five standard errors, those of a standard deviation from the fourth moment."""
+    learned = learn(belief, model, batches(belief, model))
+    n = 20_000
+    found = jax.jit(lambda belief: (belief.mean(), belief.spread()))(learned)
+    draws = jax.jit(lambda belief: belief.sample(random.key(3), (n,)))(learned)
+    for mean, spread, leaf in zip(*map(jax.tree.leaves, (*found, draws)), strict=True):
+        gap = np.asarray(leaf) - np.mean(leaf, axis=0)
+        variance = np.mean(gap**2, axis=0)
+        assert np.isfinite(spread).all()
+        close = 5 * np.sqrt(variance / n) + 1e-9
+        wide = 5 * np.sqrt((np.mean(gap**4, axis=0) - variance**2) / n) + 1e-9
+        if isinstance(belief, pg.beliefs.DirichletProcess):  # 1,024 draws themselves
+            close, wide = (np.sqrt(1 + n / 1024) * error for error in (close, wide))
+        assert np.all(np.abs(mean - np.mean(leaf, axis=0)) <= close)
+        assert np.all(np.abs(spread**2 - variance) <= wide)
+
+
+def test_mean_and_spread_where_they_are_infinite():
+    beliefs = pg.beliefs
+    assert np.isnan(beliefs.InverseGamma(1.0, 8.0).mean())
+    assert np.isinf(beliefs.InverseGamma(2.0, 8.0).spread())
+    assert np.isnan(beliefs.NormalInverseGamma(0.0, 1.0, 0.5, 1.0).mean()["scale"])
+    assert np.isinf(beliefs.NormalInverseGamma(0.0, 1.0, 1.0, 1.0).spread()["mean"])
+    wishart = beliefs.NormalInverseWishart([1.0, -1.0], 0.5, 5.0, np.eye(2))
+    assert np.isfinite(wishart.mean()["covariance"]).all()
+    assert np.isinf(wishart.spread()["covariance"]).all()
+    lost = beliefs.Grid(POINTS).update(uniform, jnp.asarray(0.0), jnp.asarray([99.0]))
+    assert np.isnan(lost.mean())
+
+
+@LAW
 def test_samples_follow_the_mixture(belief, model):
     """E f(y; x, theta) over draws of theta is what `log_mixture` says it is."""
     learned = learn(belief, model, batches(belief, model))

@@ -81,10 +81,10 @@ IDS = ["Normal", "LogNormal", "Poisson", "Gamma", "Exponential", "NegativeBinomi
 def moments(belief):
     """Mean and standard deviation in closed form, by scipy."""
     law = {
-        "Normal": lambda b: stats.norm(b.mean, b.scale),
-        "Gamma": lambda b: stats.gamma(b.shape, scale=1.0 / b.rate),
-        "InverseGamma": lambda b: stats.invgamma(b.shape, scale=b.scale),
-        "Beta": lambda b: stats.beta(b.successes, b.failures),
+        "Normal": lambda b: stats.norm(b.loc, b.scale),
+        "Gamma": lambda b: stats.gamma(b.concentration, scale=1.0 / b.rate),
+        "InverseGamma": lambda b: stats.invgamma(b.concentration, scale=b.rate),
+        "Beta": lambda b: stats.beta(b.concentration1, b.concentration0),
     }[type(belief).__name__](belief)
     return law.mean(), law.std()
 
@@ -146,9 +146,9 @@ def test_wishart_in_one_dimension_is_gamma():
     data = draw(one, {"mean": 2.0, "scale": 1.5}, 0)
     wishart = learn(wishart, many, [(x, batch[:, None]) for x, batch in data])
     gamma = learn(gamma, one, data)
-    assert wishart.mean[0] == pytest.approx(float(gamma.mean), rel=1e-12)
-    assert wishart.degrees == pytest.approx(2 * float(gamma.shape))
-    assert wishart.scale[0, 0] == pytest.approx(2 * float(gamma.scale), rel=1e-12)
+    assert wishart.loc[0] == pytest.approx(float(gamma.loc), rel=1e-12)
+    assert wishart.concentration == pytest.approx(2 * float(gamma.concentration))
+    assert wishart.rate_matrix[0, 0] == pytest.approx(2 * float(gamma.rate), rel=1e-12)
     assert wishart.log_mixture(many, 0.7, jnp.asarray([2.2])) == pytest.approx(
         float(gamma.log_mixture(one, 0.7, jnp.asarray(2.2))), rel=1e-12
     )
@@ -168,9 +168,9 @@ def test_wishart_of_a_hundred_dimensions():
     belief = belief.bind(problem, jnp.zeros(()))
     learned = jax.jit(lambda b, y: b.update(model, jnp.zeros(()), y))(belief, data)
     around = np.cov(data.T, bias=True) * 5000 + 5000 / 5001 * np.outer(data.mean(0), data.mean(0))
-    np.testing.assert_allclose(learned.scale, np.eye(d) + around, rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(learned.rate_matrix, np.eye(d) + around, rtol=1e-9, atol=1e-7)
     draws = jax.jit(lambda belief: belief.sample(random.key(0), (200,)))(learned)
-    expected = np.asarray(learned.scale) / (float(learned.degrees) - d - 1)
+    expected = np.asarray(learned.rate_matrix) / (float(learned.concentration) - d - 1)
     spread = np.std(draws["covariance"], axis=0) / np.sqrt(200)
     assert np.abs((draws["covariance"].mean(0) - expected) / spread).max() < 5.5
 
@@ -189,7 +189,7 @@ def test_a_million_batches_do_not_drift():
     mean = math.fsum(data) / n
     normal = run(pg.beliefs.Normal(0.0, 1e5), lambda x, theta: dist.Normal(theta, 1.0))
     exact = math.fsum(data) / (n + 1e-10)
-    assert abs(float(normal.mean) - exact) < 1e-8 * float(normal.scale)
+    assert abs(float(normal.loc) - exact) < 1e-8 * float(normal.scale)
 
     both = run(
         pg.beliefs.NormalInverseGamma(9_990.0, 1.0, 1.0, 1.0),
@@ -393,7 +393,7 @@ def test_agents_follow_a_drifting_world_if_they_forget():
         )
         with pytest.warns(pg.monitoring.MisspecificationWarning):
             drift(agent, rng)
-        means[forget] = float(agent.belief.mean)
+        means[forget] = float(agent.belief.loc)
     assert means[None] < 3.0
     assert means[0.9] == pytest.approx(6.0, abs=1.2)
 
@@ -411,7 +411,7 @@ def test_conjugates_run_in_simulations():
             world.theta,
             runs=50,
             horizon=300,
-            record=lambda state: (state.belief.mean, state.belief.scale),
+            record=lambda state: (state.belief.loc, state.belief.scale),
         )
         mean, scale = result.record
         z = (mean[:, -1] - 4.0) / scale[:, -1]

@@ -6,12 +6,16 @@ from typing import Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import random
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.distributions.density import log_density
 from postgrad.errors import PriorError
 from postgrad.numerics.validate import as_array
 from postgrad.problem.problem import Decision, Model, Problem
+
+# How many draws a mean without a closed form is taken over.
+_DRAWS = 1024
 
 
 class Belief(eqx.Module):
@@ -52,6 +56,14 @@ class Belief(eqx.Module):
         """Independent draws theta ~ pi_t, stacked in `shape` before theta's own axes."""
 
     @abc.abstractmethod
+    def mean(self) -> PyTree:
+        """E theta under pi_t, number by number; NaN where the mean is infinite or undefined."""
+
+    @abc.abstractmethod
+    def spread(self) -> PyTree:
+        """The standard deviation of each number of theta under pi_t."""
+
+    @abc.abstractmethod
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log f_hat(xi; x), the log of E_{pi_t} f(xi; x, theta), at one xi."""
 
@@ -84,6 +96,15 @@ def log_likelihood(
     if weight is not None:  # 0 * -inf is NaN, so an observation without weight is left out
         log_f = jnp.where(weight > 0, weight * log_f, 0.0)
     return jnp.sum(log_f)
+
+
+def moments_of_draws(belief: Belief) -> tuple[PyTree, PyTree]:
+    """Mean and standard deviation of theta over 1,024 draws, for beliefs without a closed form."""
+    draws = belief.sample(random.key(0), (_DRAWS,))
+    return (
+        jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), draws),
+        jax.tree.map(lambda leaf: jnp.std(leaf, axis=0), draws),
+    )
 
 
 def as_points(points: PyTree) -> PyTree:

@@ -52,61 +52,75 @@ class Beta(Conjugate):
         *("NegativeBinomialProbs", "NegativeBinomialLogits", "NegativeBinomial2"),
     )
 
-    def __init__(self, successes: Any, failures: Any, *, forget: Any = None):
+    def __init__(self, concentration1: Any, concentration0: Any, *, forget: Any = None):
         """A prior with mean a / (a + b).
 
         Args:
-            successes: a.
-            failures: b.
+            concentration1: a.
+            concentration0: b.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        positive = ("successes", "failures")
-        self.prior = hyperparameters(positive, successes=successes, failures=failures)
+        self.prior = hyperparameters(
+            ("concentration1", "concentration0"),
+            concentration1=concentration1,
+            concentration0=concentration0,
+        )
         self.data = Sum.zeros_like(self.prior)
         self.memory = Memory(forget)
 
     @property
-    def successes(self) -> Float[Array, "..."]:
+    def concentration1(self) -> Float[Array, "..."]:
         """a_t."""
-        return self.prior["successes"] + self.data.value["successes"]
+        return self.prior["concentration1"] + self.data.value["concentration1"]
 
     @property
-    def failures(self) -> Float[Array, "..."]:
+    def concentration0(self) -> Float[Array, "..."]:
         """b_t."""
-        return self.prior["failures"] + self.data.value["failures"]
+        return self.prior["concentration0"] + self.data.value["concentration0"]
 
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
         """What is added to a and b."""
-        theta = jnp.full_like(self.prior["successes"], _SOME)
+        theta = jnp.full_like(self.prior["concentration1"], _SOME)
         successes, failures, probability = _outcomes(coordinates(likelihood(x, theta)), y)
         straight = probability < 0.5  # and not 1 - theta
         return {
-            "successes": jnp.where(straight, successes, failures),
-            "failures": jnp.where(straight, failures, successes),
+            "concentration1": jnp.where(straight, successes, failures),
+            "concentration0": jnp.where(straight, failures, successes),
         }
 
     def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
         """Successes times log theta plus failures times log(1 - theta)."""
-        failed = statistics["failures"] * jnp.log1p(-theta)
-        return jnp.sum(statistics["successes"] * jnp.log(theta) + failed)
+        failed = statistics["concentration0"] * jnp.log1p(-theta)
+        return jnp.sum(statistics["concentration1"] * jnp.log(theta) + failed)
 
     def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
         """Beta-binomial and the like."""
-        a, b = self.successes, self.failures
+        a, b = self.concentration1, self.concentration0
         seen = self.statistics(model, x, y)
-        gained = betaln(a + seen["successes"], b + seen["failures"]) - betaln(a, b)
+        gained = betaln(a + seen["concentration1"], b + seen["concentration0"]) - betaln(a, b)
         return difference_of_normalisers(
             self, model, x, y, jnp.full_like(a, _SOME), jnp.sum(gained)
         )
 
     def estimate(self) -> PyTree:
         """The share of successes."""
-        successes, failures = (self.data.value[name] for name in ("successes", "failures"))
+        successes, failures = (
+            self.data.value[name] for name in ("concentration1", "concentration0")
+        )
         return successes / (successes + failures)
+
+    def mean(self) -> PyTree:
+        """a_t / (a_t + b_t)."""
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    def spread(self) -> PyTree:
+        """sqrt(m (1 - m) / (a_t + b_t + 1)) with m the mean."""
+        m, total = self.mean(), self.concentration1 + self.concentration0
+        return jnp.sqrt(m * (1.0 - m) / (total + 1.0))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """From two gamma draws, by their logarithms: either may be tiny."""
-        both = jnp.stack([self.successes, self.failures])
+        both = jnp.stack([self.concentration1, self.concentration0])
         full = jnp.broadcast_to(both, shape + both.shape)
         a, b = jnp.moveaxis(log_gamma(key, full), len(shape), 0)
         return jax.nn.sigmoid(a - b)
@@ -115,8 +129,8 @@ class Beta(Conjugate):
         """Spread over the interval."""
         values = jnp.asarray([0.5, 0.1, 0.3, 0.7, 0.9])
         return jnp.broadcast_to(
-            values.reshape(-1, *(1,) * self.prior["successes"].ndim),
-            (5, *self.prior["successes"].shape),
+            values.reshape(-1, *(1,) * self.prior["concentration1"].ndim),
+            (5, *self.prior["concentration1"].shape),
         )
 
 

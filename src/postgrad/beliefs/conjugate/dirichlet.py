@@ -80,6 +80,15 @@ class Dirichlet(Conjugate):
         """The shares."""
         return self.data.value / jnp.sum(self.data.value)
 
+    def mean(self) -> PyTree:
+        """a_t / sum a_t."""
+        return self.concentration / jnp.sum(self.concentration)
+
+    def spread(self) -> PyTree:
+        """sqrt(m (1 - m) / (sum a_t + 1)) with m the mean."""
+        m = self.mean()
+        return jnp.sqrt(m * (1.0 - m) / (jnp.sum(self.concentration) + 1.0))
+
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Gamma draws over their sum, by their logarithms: all may be tiny."""
         full = jnp.broadcast_to(self.concentration, shape + self.prior.shape)

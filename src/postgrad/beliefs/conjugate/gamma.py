@@ -40,22 +40,24 @@ class Gamma(Conjugate):
     )
     families: ClassVar[tuple[str, ...]] = ("Poisson", "Exponential", "Gamma")
 
-    def __init__(self, shape: Any, rate: Any, *, forget: Any = None):
+    def __init__(self, concentration: Any, rate: Any, *, forget: Any = None):
         """A prior with mean a / b.
 
         Args:
-            shape: a.
+            concentration: a.
             rate: b.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        self.prior = hyperparameters(("shape", "rate"), shape=shape, rate=rate)
+        self.prior = hyperparameters(
+            ("concentration", "rate"), concentration=concentration, rate=rate
+        )
         self.data = Sum.zeros_like(self.prior)
         self.memory = Memory(forget)
 
     @property
-    def shape(self) -> Float[Array, "..."]:
+    def concentration(self) -> Float[Array, "..."]:
         """a_t."""
-        return self.prior["shape"] + self.data.value["shape"]
+        return self.prior["concentration"] + self.data.value["concentration"]
 
     @property
     def rate(self) -> Float[Array, "..."]:
@@ -64,29 +66,37 @@ class Gamma(Conjugate):
 
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
         """What is added to a and b."""
-        events, exposure = _events(likelihood(x, jnp.ones_like(self.prior["shape"])), y)
-        return {"shape": events, "rate": exposure}
+        events, exposure = _events(likelihood(x, jnp.ones_like(self.prior["concentration"])), y)
+        return {"concentration": events, "rate": exposure}
 
     def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
         """Events times log theta, less exposure times theta."""
-        return jnp.sum(statistics["shape"] * jnp.log(theta) - statistics["rate"] * theta)
+        return jnp.sum(statistics["concentration"] * jnp.log(theta) - statistics["rate"] * theta)
 
     def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
         """Negative binomial for Poisson data, Lomax for exponential, beta prime for gamma data."""
-        return _log_predictive(self, model, x, y, self.shape, self.rate)
+        return _log_predictive(self, model, x, y, self.concentration, self.rate)
 
     def estimate(self) -> PyTree:
         """Events per exposure."""
-        return self.data.value["shape"] / self.data.value["rate"]
+        return self.data.value["concentration"] / self.data.value["rate"]
+
+    def mean(self) -> PyTree:
+        """a_t / b_t."""
+        return self.concentration / self.rate
+
+    def spread(self) -> PyTree:
+        """sqrt(a_t) / b_t."""
+        return jnp.sqrt(self.concentration) / self.rate
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """A gamma draw."""
-        full = jnp.broadcast_to(self.shape, shape + self.prior["shape"].shape)
+        full = jnp.broadcast_to(self.concentration, shape + self.prior["concentration"].shape)
         return draws.gamma(key, full) / self.rate
 
     def examples(self) -> PyTree:
         """Around the prior's mean."""
-        return _around(self.prior["shape"] / self.prior["rate"])
+        return _around(self.prior["concentration"] / self.prior["rate"])
 
 
 class InverseGamma(Conjugate):
@@ -108,53 +118,63 @@ class InverseGamma(Conjugate):
     form: ClassVar[str] = "theta in Exponential(s(x) / theta) or Gamma(k(x), s(x) / theta)"
     families: ClassVar[tuple[str, ...]] = ("Exponential", "Gamma")
 
-    def __init__(self, shape: Any, scale: Any, *, forget: Any = None):
+    def __init__(self, concentration: Any, rate: Any, *, forget: Any = None):
         """A prior with mean b / (a - 1), if a > 1.
 
         Args:
-            shape: a.
-            scale: b.
+            concentration: a.
+            rate: b.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        self.prior = hyperparameters(("shape", "scale"), shape=shape, scale=scale)
+        self.prior = hyperparameters(
+            ("concentration", "rate"), concentration=concentration, rate=rate
+        )
         self.data = Sum.zeros_like(self.prior)
         self.memory = Memory(forget)
 
     @property
-    def shape(self) -> Float[Array, "..."]:
+    def concentration(self) -> Float[Array, "..."]:
         """a_t."""
-        return self.prior["shape"] + self.data.value["shape"]
+        return self.prior["concentration"] + self.data.value["concentration"]
 
     @property
-    def scale(self) -> Float[Array, "..."]:
+    def rate(self) -> Float[Array, "..."]:
         """b_t."""
-        return self.prior["scale"] + self.data.value["scale"]
+        return self.prior["rate"] + self.data.value["rate"]
 
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
         """What is added to a and b."""
-        events, exposure = _events(likelihood(x, jnp.ones_like(self.prior["shape"])), y)
-        return {"shape": events, "scale": exposure}
+        events, exposure = _events(likelihood(x, jnp.ones_like(self.prior["concentration"])), y)
+        return {"concentration": events, "rate": exposure}
 
     def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
         """-(events log theta + exposure / theta)."""
-        return -jnp.sum(statistics["shape"] * jnp.log(theta) + statistics["scale"] / theta)
+        return -jnp.sum(statistics["concentration"] * jnp.log(theta) + statistics["rate"] / theta)
 
     def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
         """Lomax for exponential data, beta prime for gamma data."""
-        return _log_predictive(self, model, x, y, self.shape, self.scale)
+        return _log_predictive(self, model, x, y, self.concentration, self.rate)
 
     def estimate(self) -> PyTree:
         """Exposure per event."""
-        return self.data.value["scale"] / self.data.value["shape"]
+        return self.data.value["rate"] / self.data.value["concentration"]
+
+    def mean(self) -> PyTree:
+        """b_t / (a_t - 1), if a_t > 1."""
+        return self.rate / jnp.where(self.concentration > 1, self.concentration - 1.0, jnp.nan)
+
+    def spread(self) -> PyTree:
+        """b_t / ((a_t - 1) sqrt(a_t - 2)), if a_t > 2; else infinite."""
+        return self.mean() / jnp.sqrt(jnp.maximum(self.concentration - 2.0, 0.0))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """The reciprocal of a gamma draw."""
-        full = jnp.broadcast_to(self.shape, shape + self.prior["shape"].shape)
-        return self.scale / draws.gamma(key, full)
+        full = jnp.broadcast_to(self.concentration, shape + self.prior["concentration"].shape)
+        return self.rate / draws.gamma(key, full)
 
     def examples(self) -> PyTree:
         """Around the prior's harmonic mean."""
-        return _around(self.prior["scale"] / self.prior["shape"])
+        return _around(self.prior["rate"] / self.prior["concentration"])
 
 
 def _events(member: Any, y: Array) -> tuple[Array, Array]:

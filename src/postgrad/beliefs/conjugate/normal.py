@@ -29,23 +29,23 @@ class Normal(Conjugate):
     form: ClassVar[str] = "theta in Normal or LogNormal(c(x) theta + g(x), s(x))"
     families: ClassVar[tuple[str, ...]] = ("Normal", "LogNormal")
 
-    def __init__(self, mean: Any, scale: Any, *, forget: Any = None):
+    def __init__(self, loc: Any, scale: Any, *, forget: Any = None):
         """A prior.
 
         Args:
-            mean: m.
+            loc: m.
             scale: s, the standard deviation.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        self.prior = hyperparameters(("scale",), mean=mean, scale=scale)
-        zeros = jnp.zeros_like(self.prior["mean"])
+        self.prior = hyperparameters(("scale",), loc=loc, scale=scale)
+        zeros = jnp.zeros_like(self.prior["loc"])
         self.data = Sum.zeros_like({"precision": zeros, "slope": zeros})
         self.memory = Memory(forget)
 
     @property
-    def mean(self) -> Float[Array, "..."]:
+    def loc(self) -> Float[Array, "..."]:
         """m_t."""
-        return self.prior["mean"] + self.data.value["slope"] * self.scale**2
+        return self.prior["loc"] + self.data.value["slope"] * self.scale**2
 
     @property
     def scale(self) -> Float[Array, "..."]:
@@ -60,13 +60,13 @@ class Normal(Conjugate):
 
     def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
         """With d = theta - m: sum over coordinates of d c r / v - d^2 c^2 / (2 v)."""
-        d = theta - self.prior["mean"]
+        d = theta - self.prior["loc"]
         return jnp.sum(d * statistics["slope"] - 0.5 * d**2 * statistics["precision"])
 
     def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
         """N(c m_t + g, v + c^2 / P_t)."""
         slope, centre, spread = self._read(model, x)
-        centre = centre + slope * (self.mean - self.prior["mean"])
+        centre = centre + slope * (self.loc - self.prior["loc"])
         value = self._line(model, x, y)
         log_f = norm.logpdf(value, centre, jnp.hypot(spread, slope * self.scale))
         return jnp.sum(log_f) - self._log_jacobian(model, x, y)
@@ -74,31 +74,39 @@ class Normal(Conjugate):
     def estimate(self) -> PyTree:
         """The mean of the data, weighted by their precision."""
         total = self.data.value
-        return self.prior["mean"] + total["slope"] / total["precision"]
+        return self.prior["loc"] + total["slope"] / total["precision"]
+
+    def mean(self) -> PyTree:
+        """m_t."""
+        return self.loc
+
+    def spread(self) -> PyTree:
+        """P_t^(-1/2)."""
+        return self.scale
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """m_t plus normal noise."""
-        noise = random.normal(key, shape + self.prior["mean"].shape)
-        return self.mean + self.scale * noise
+        noise = random.normal(key, shape + self.prior["loc"].shape)
+        return self.loc + self.scale * noise
 
     def examples(self) -> PyTree:
         """Around the prior's mean."""
         steps = jnp.asarray([0.0, -1.5, -0.5, 0.7, 2.0])
-        steps = steps.reshape(-1, *(1,) * self.prior["mean"].ndim)
-        return self.prior["mean"] + self.prior["scale"] * steps
+        steps = steps.reshape(-1, *(1,) * self.prior["loc"].ndim)
+        return self.prior["loc"] + self.prior["scale"] * steps
 
     def _read(self, likelihood: Model, x: Decision) -> tuple[Array, Array, Array]:
         """c(x), the centre c(x) m + g(x), and the spread."""
-        here = coordinates(likelihood(x, self.prior["mean"]))
-        there = coordinates(likelihood(x, self.prior["mean"] + self.prior["scale"]))
+        here = coordinates(likelihood(x, self.prior["loc"]))
+        there = coordinates(likelihood(x, self.prior["loc"] + self.prior["scale"]))
         return (there.loc - here.loc) / self.prior["scale"], here.loc, here.scale
 
     def _line(self, likelihood: Model, x: Decision, y: Array) -> Array:
         """Data on the line: lognormal ones through their logarithms."""
-        return jnp.log(y) if is_lognormal(likelihood(x, self.prior["mean"])) else y
+        return jnp.log(y) if is_lognormal(likelihood(x, self.prior["loc"])) else y
 
     def _log_jacobian(self, likelihood: Model, x: Decision, y: Array) -> Array:
-        lognormal = is_lognormal(likelihood(x, self.prior["mean"]))
+        lognormal = is_lognormal(likelihood(x, self.prior["loc"]))
         return jnp.sum(jnp.log(y)) if lognormal else jnp.zeros(())
 
 

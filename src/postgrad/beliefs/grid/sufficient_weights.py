@@ -36,6 +36,7 @@ from postgrad.beliefs.grid.natural_parameters import (
     LOOK,
     Rows,
     Tally,
+    average,
     log_normaliser,
     sort_out,
     sweep,
@@ -145,6 +146,10 @@ class SufficientWeights(Weights):
         values = self.live.leaf_log_weights(leaf, self.statistics[:-1])
         row = jnp.minimum(first(values >= jnp.max(values)), LEAF - 1)
         return self.live.point(leaf * LEAF + row), top > -jnp.inf
+
+    def average(self, values: PyTree) -> PyTree:
+        """Over the live points."""
+        return average(self.live, self.statistics[:-1], self.tally.log_total, values)
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
         """Log Z(S + T(xi)) - log Z(S)."""

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax, random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.belief import Belief, moments_of_draws
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.atoms import same
 from postgrad.distributions.density import log_density, settle
@@ -173,6 +173,14 @@ class DirichletProcess(Belief):
         return jax.tree.map(
             lambda leaf: jnp.where(valid, leaf, jnp.nan), {"values": values, "weights": weights}
         )
+
+    def mean(self) -> PyTree:
+        """Over draws of F, slot by slot."""
+        return moments_of_draws(self)[0]
+
+    def spread(self) -> PyTree:
+        """Over draws of F, slot by slot."""
+        return moments_of_draws(self)[1]
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log (a g(v) / s(x) + sum_j w_j [v = v_j]) / (a + n), with v from xi = g(x) + s(x) v.

@@ -253,6 +253,14 @@ class Langevin(Belief):
         index, valid = self._weights.pick(random.uniform(key, (math.prod(shape),)))
         return select(self.chains, index.reshape(shape), jnp.broadcast_to(valid, shape))
 
+    def mean(self) -> PyTree:
+        """Over the chains."""
+        return self._weights.average(self.chains)
+
+    def spread(self) -> PyTree:
+        """Over the chains."""
+        return self._weights.spread(self.chains)
+
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log of the chains' average density."""
         return self._weights.log_mixture(model, self.chains, x, xi)

@@ -233,6 +233,14 @@ class Particles(Belief):
         index, valid = self._weights.pick(random.uniform(key, (math.prod(shape),)))
         return select(self.particles, index.reshape(shape), jnp.broadcast_to(valid, shape))
 
+    def mean(self) -> PyTree:
+        """Over the particles."""
+        return self._weights.average(self.particles)
+
+    def spread(self) -> PyTree:
+        """Over the particles."""
+        return self._weights.spread(self.particles)
+
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log sum_i w_i f(xi; x, theta_i) / sum_i w_i."""
         return self._weights.log_mixture(model, self.particles, x, xi)

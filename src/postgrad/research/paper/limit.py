@@ -17,7 +17,7 @@ from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
 from postgrad.algorithm.bayesian_sgd import State
-from postgrad.beliefs import Grid, NormalInverseWishart, PosteriorMean
+from postgrad.beliefs import Grid, NormalInverseWishart
 from postgrad.beliefs.grid.sufficient_weights import SufficientWeights
 from postgrad.research.problems import Instance
 from postgrad.research.problems.newsvendor import Newsvendor
@@ -51,7 +51,7 @@ def from_mean(decision: Callable[[np.ndarray], np.ndarray]) -> Limit:
         del start
         return np.asarray(jax.vmap(instance.problem.feasible.project)(jnp.asarray(decision(means))))
 
-    return Limit(lambda state: PosteriorMean(state.belief).mean, decide, True)
+    return Limit(lambda state: state.belief.mean(), decide, True)
 
 
 def newsvendor(alpha: float, beta: float) -> Limit:
@@ -62,7 +62,7 @@ def newsvendor(alpha: float, beta: float) -> Limit:
         if isinstance(belief, Grid):
             return _sufficient(belief).statistics
         assert isinstance(belief, NormalInverseWishart)
-        return belief.mean, belief.count, belief.degrees, belief.scale
+        return belief.loc, belief.count, belief.concentration, belief.rate_matrix
 
     def decide(instance: Instance, start: State, records: Any) -> np.ndarray:
         cost = instance.problem.cost
