@@ -115,8 +115,8 @@ def test_mean_and_scale_are_a_fine_grid():
     belief = pg.beliefs.NormalInverseGamma(1.0, 0.5, 3.0, 4.0)
     data = draw(model, {"mean": 2.0, "scale": 1.3}, 0)
     exact = learn(belief, model, data)
-    deviation = float(jnp.sqrt(exact.scale / (exact.shape - 1) / exact.count))
-    means = np.linspace(exact.mean - 16 * deviation, exact.mean + 16 * deviation, 401)
+    deviation = float(jnp.sqrt(exact.rate / (exact.concentration - 1) / exact.count))
+    means = np.linspace(exact.loc - 16 * deviation, exact.loc + 16 * deviation, 401)
     scales = np.linspace(0.15, 9.0, 801)
     points = pg.beliefs.product_grid({"mean": means, "scale": scales})
     # p(mu, sigma): the inverse gamma law of the variance, times 2 sigma
@@ -124,10 +124,10 @@ def test_mean_and_scale_are_a_fine_grid():
     prior = prior * stats.invgamma(3.0, scale=4.0).pdf(points["scale"] ** 2) * 2 * points["scale"]
     grid = learn(pg.beliefs.Grid(points, prior), model, data)
     assert float(grid.probabilities @ points["mean"]) == pytest.approx(
-        float(exact.mean), abs=1e-5 * deviation
+        float(exact.loc), abs=1e-5 * deviation
     )
     variance = grid.probabilities @ points["scale"] ** 2
-    assert float(variance) == pytest.approx(float(exact.scale / (exact.shape - 1)), rel=1e-5)
+    assert float(variance) == pytest.approx(float(exact.rate / (exact.concentration - 1)), rel=1e-5)
     y = data[0][1][0]
     assert exact.log_mixture(model, 0.4, y) == pytest.approx(
         float(grid.log_mixture(model, 0.4, y)), abs=1e-5
@@ -197,14 +197,14 @@ def test_a_million_batches_do_not_drift():
     )
     deviation = 1e-3
     exact = (9_990.0 + math.fsum(data)) / (n + 1)
-    assert abs(float(both.mean) - exact) < 1e-8 * deviation
+    assert abs(float(both.loc) - exact) < 1e-8 * deviation
     around = math.fsum((data - mean) ** 2) + n / (n + 1) * (mean - 9_990.0) ** 2
     # The posterior's standard deviation of the variance is about sqrt(2 / n) of it.
-    assert float(both.scale) == pytest.approx(1.0 + around / 2, rel=1e-8 * math.sqrt(2 / n))
+    assert float(both.rate) == pytest.approx(1.0 + around / 2, rel=1e-8 * math.sqrt(2 / n))
 
     rate = run(pg.beliefs.Gamma(1.0, 1.0), lambda x, theta: dist.Exponential(theta))
     assert float(rate.rate) == pytest.approx(1.0 + math.fsum(data), rel=1e-8 / math.sqrt(n))
-    assert rate.shape == n + 1
+    assert rate.concentration == n + 1
     assert rate.effective_size == n
 
 

@@ -538,19 +538,19 @@ def test_examples_lie_one_standard_deviation_around_the_mean():
 
 BAD = {
     "neither": ({}, "either scale or covariance"),
-    "both": ({"scale": 1.0, "covariance": np.eye(2)}, "not both"),
+    "both": ({"scale": 1.0, "covariance_matrix": np.eye(2)}, "not both"),
     "zero": ({"scale": 0.0}, "positive"),
     "negative": ({"scale": [1.0, -1.0]}, "positive"),
     "not finite": ({"scale": np.nan}, "finite"),
     "too narrow": ({"scale": 1e-200}, "narrow"),
     "shape": ({"scale": [1.0, 1.0, 1.0]}, "shape"),
-    "structure": ({"scale": {"a": 1.0}}, "made like mean"),
-    "not square": ({"covariance": np.ones((2, 3))}, "2 numbers"),
-    "a number": ({"covariance": 1.0}, "2 numbers"),
-    "not symmetric": ({"covariance": [[1.0, 0.2], [0.1, 1.0]]}, "symmetric"),
-    "indefinite": ({"covariance": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
-    "singular": ({"covariance": [[1.0, 1.0], [1.0, 1.0]]}, "positive definite"),
-    "no numbers": ({"covariance": [["a", "b"], ["c", "d"]]}, "real numbers"),
+    "structure": ({"scale": {"a": 1.0}}, "made like loc"),
+    "not square": ({"covariance_matrix": np.ones((2, 3))}, "2 rows"),
+    "a number": ({"covariance_matrix": 1.0}, "2 rows"),
+    "not symmetric": ({"covariance_matrix": [[1.0, 0.2], [0.1, 1.0]]}, "symmetric"),
+    "indefinite": ({"covariance_matrix": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
+    "singular": ({"covariance_matrix": [[1.0, 1.0], [1.0, 1.0]]}, "positive definite"),
+    "no numbers": ({"covariance_matrix": [["a", "b"], ["c", "d"]]}, "real numbers"),
     "forget": ({"scale": 1.0, "forget": 1.5}, "forget"),
 }
 

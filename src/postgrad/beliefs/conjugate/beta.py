@@ -1,16 +1,20 @@
 """Probabilities."""
 
+import functools
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpyro.distributions as dist
 from jax.scipy.special import betaln
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.conjugate.conjugate import (
     Conjugate,
+    along_axis,
     difference_of_normalisers,
     hyperparameters,
+    unknown,
 )
 from postgrad.beliefs.forgetting import Memory
 from postgrad.numerics.compensated_sum import Sum
@@ -20,6 +24,37 @@ from postgrad.problem.problem import Decision, Model, coordinates
 
 # The probability at which a model is read.
 _SOME = 0.25
+
+Outcomes = tuple[Array, Array, Array]
+
+
+@functools.singledispatch
+def outcomes(member: Any, y: Array) -> Outcomes:
+    """Successes and failures in an observation, and the probability of a success."""
+    return unknown(member)
+
+
+@outcomes.register(dist.BernoulliProbs)
+@outcomes.register(dist.BernoulliLogits)
+def _(member: Any, y: Array) -> Outcomes:
+    return y, 1.0 - y, member.probs
+
+
+@outcomes.register(dist.BinomialProbs)
+@outcomes.register(dist.BinomialLogits)
+def _(member: Any, y: Array) -> Outcomes:
+    return y, member.total_count - y, member.probs
+
+
+@outcomes.register(dist.GeometricProbs)
+@outcomes.register(dist.GeometricLogits)
+def _(member: Any, y: Array) -> Outcomes:
+    return jnp.ones_like(y), y, member.probs
+
+
+@outcomes.register(dist.GammaPoisson)  # numpyro's negative binomial laws are subclasses
+def _(member: Any, y: Array) -> Outcomes:
+    return y, member.concentration, 1.0 / (1.0 + member.rate)
 
 
 class Beta(Conjugate):
@@ -46,11 +81,7 @@ class Beta(Conjugate):
         "theta in Bernoulli(theta), Binomial(n(x), theta), Geometric(theta) or "
         "NegativeBinomial(r(x), theta)"
     )
-    families: ClassVar[tuple[str, ...]] = (
-        *("BernoulliProbs", "BernoulliLogits", "BinomialProbs", "BinomialLogits"),
-        *("GeometricProbs", "GeometricLogits"),
-        *("NegativeBinomialProbs", "NegativeBinomialLogits", "NegativeBinomial2"),
-    )
+    read: ClassVar[Any] = staticmethod(outcomes)
 
     def __init__(self, concentration1: Any, concentration0: Any, *, forget: Any = None):
         """A prior with mean a / (a + b).
@@ -61,9 +92,7 @@ class Beta(Conjugate):
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
         self.prior = hyperparameters(
-            ("concentration1", "concentration0"),
-            concentration1=concentration1,
-            concentration0=concentration0,
+            {"concentration1": concentration1, "concentration0": concentration0}
         )
         self.data = Sum.zeros_like(self.prior)
         self.memory = Memory(forget)
@@ -79,10 +108,10 @@ class Beta(Conjugate):
         return self.prior["concentration0"] + self.data.value["concentration0"]
 
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
-        """What is added to a and b."""
+        """What an observation adds to a and b."""
         theta = jnp.full_like(self.prior["concentration1"], _SOME)
-        successes, failures, probability = _outcomes(coordinates(likelihood(x, theta)), y)
-        straight = probability < 0.5  # and not 1 - theta
+        successes, failures, probability = outcomes(coordinates(likelihood(x, theta)), y)
+        straight = probability < 0.5  # theta, and not 1 - theta
         return {
             "concentration1": jnp.where(straight, successes, failures),
             "concentration0": jnp.where(straight, failures, successes),
@@ -104,10 +133,8 @@ class Beta(Conjugate):
 
     def estimate(self) -> PyTree:
         """The share of successes."""
-        successes, failures = (
-            self.data.value[name] for name in ("concentration1", "concentration0")
-        )
-        return successes / (successes + failures)
+        seen = self.data.value
+        return seen["concentration1"] / (seen["concentration1"] + seen["concentration0"])
 
     def mean(self) -> PyTree:
         """a_t / (a_t + b_t)."""
@@ -119,7 +146,7 @@ class Beta(Conjugate):
         return jnp.sqrt(m * (1.0 - m) / (total + 1.0))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
-        """From two gamma draws, by their logarithms: either may be tiny."""
+        """From the logarithms of two gamma draws, either of which may be tiny."""
         both = jnp.stack([self.concentration1, self.concentration0])
         full = jnp.broadcast_to(both, shape + both.shape)
         a, b = jnp.moveaxis(log_gamma(key, full), len(shape), 0)
@@ -127,21 +154,5 @@ class Beta(Conjugate):
 
     def examples(self) -> PyTree:
         """Spread over the interval."""
-        values = jnp.asarray([0.5, 0.1, 0.3, 0.7, 0.9])
-        return jnp.broadcast_to(
-            values.reshape(-1, *(1,) * self.prior["concentration1"].ndim),
-            (5, *self.prior["concentration1"].shape),
-        )
-
-
-def _outcomes(member: Any, y: Array) -> tuple[Array, Array, Array]:
-    """Successes and failures in an observation, and the probability of a success."""
-    name = type(member).__name__
-    if name.startswith("Bernoulli"):
-        return y, 1.0 - y, member.probs
-    if name.startswith("Binomial"):
-        return y, member.total_count - y, member.probs
-    if name.startswith("Geometric"):
-        return jnp.ones_like(y), y, member.probs
-    # Negative binomial counts are Poisson with a Gamma(r, rate) intensity in numpyro.
-    return y, member.concentration, 1.0 / (1.0 + member.rate)
+        like = self.prior["concentration1"]
+        return along_axis([0.5, 0.1, 0.3, 0.7, 0.9], like) * jnp.ones_like(like)

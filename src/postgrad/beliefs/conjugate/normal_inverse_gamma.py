@@ -7,8 +7,8 @@ from jax import random
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.conjugate.conjugate import Conjugate, hyperparameters
-from postgrad.beliefs.conjugate.normal import is_lognormal
+from postgrad.beliefs.conjugate.conjugate import Conjugate, along_axis, hyperparameters
+from postgrad.beliefs.conjugate.normal import on_real_line
 from postgrad.beliefs.forgetting import Memory
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
@@ -32,7 +32,7 @@ class NormalInverseGamma(Conjugate):
     form: ClassVar[str] = (
         'theta in Normal or LogNormal(c(x) theta["mean"] + g(x), s(x) theta["scale"])'
     )
-    families: ClassVar[tuple[str, ...]] = ("Normal", "LogNormal")
+    read: ClassVar[Any] = staticmethod(on_real_line)
 
     def __init__(self, loc: Any, count: Any, concentration: Any, rate: Any, *, forget: Any = None):
         """A prior.
@@ -44,13 +44,8 @@ class NormalInverseGamma(Conjugate):
             rate: b: the prior's guess of the variance is about b / a.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        self.prior = hyperparameters(
-            ("count", "concentration", "rate"),
-            loc=loc,
-            count=count,
-            concentration=concentration,
-            rate=rate,
-        )
+        positive = {"count": count, "concentration": concentration, "rate": rate}
+        self.prior = hyperparameters(positive, loc=loc)
         zeros = jnp.zeros_like(self.prior["loc"])
         self.data = Sum.zeros_like(dict.fromkeys(("zz", "zr", "rr", "n"), zeros))
         self.memory = Memory(forget)
@@ -135,9 +130,8 @@ class NormalInverseGamma(Conjugate):
     def examples(self) -> PyTree:
         """Around the prior's guess."""
         spread = jnp.sqrt(self.prior["rate"] / self.prior["concentration"])
-        lead = (-1, *(1,) * spread.ndim)
-        steps = jnp.asarray([0.0, -1.5, 0.7, 0.0, 2.0]).reshape(lead)
-        factors = jnp.asarray([1.0, 0.6, 1.0, 1.7, 1.3]).reshape(lead)
+        steps = along_axis([0.0, -1.5, 0.7, 0.0, 2.0], spread)
+        factors = along_axis([1.0, 0.6, 1.0, 1.7, 1.3], spread)
         return {"mean": self.prior["loc"] + spread * steps, "scale": spread * factors}
 
     def _shift(self) -> Array:
@@ -145,11 +139,10 @@ class NormalInverseGamma(Conjugate):
         return self.data.value["zr"] / self.count
 
     def _standardise(self, likelihood: Model, x: Decision, y: Array) -> tuple[Array, Array, Array]:
-        """Z, r, and the logarithm of dy/dr."""
+        """z, r, and the logarithm of dy/dr."""
         mean, one = self.prior["loc"], jnp.ones_like(self.prior["loc"])
-        member = likelihood(x, {"mean": mean, "scale": one})
-        here = coordinates(member)
+        here = coordinates(likelihood(x, {"mean": mean, "scale": one}))
         there = coordinates(likelihood(x, {"mean": mean + one, "scale": one}))
-        value, log_volume = (y, 0.0) if not is_lognormal(member) else (jnp.log(y), jnp.log(y))
+        value, log_jacobian = on_real_line(here, y)
         z, r = (there.loc - here.loc) / here.scale, (value - here.loc) / here.scale
-        return z, r, jnp.sum(jnp.log(here.scale) + log_volume)
+        return z, r, jnp.sum(jnp.log(here.scale) * one) + log_jacobian

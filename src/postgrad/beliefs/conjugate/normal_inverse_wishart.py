@@ -1,15 +1,17 @@
 """The mean and the covariance of correlated normal data."""
 
+import functools
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax import random
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.conjugate.conjugate import Conjugate
+from postgrad.beliefs.conjugate.conjugate import Conjugate, unknown
 from postgrad.beliefs.forgetting import Memory
 from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
@@ -17,6 +19,17 @@ from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import gamma
 from postgrad.numerics.validate import as_array, check_covariance, is_concrete
 from postgrad.problem.problem import Decision, Model
+
+
+@functools.singledispatch
+def centre_and_root(member: Any) -> tuple[Array, Array]:
+    """The mean of correlated normal data, and a triangular root of their covariance."""
+    return unknown(member)
+
+
+@centre_and_root.register
+def _(member: dist.MultivariateNormal) -> tuple[Array, Array]:
+    return member.loc, member.scale_tril
 
 
 class NormalInverseWishart(Conjugate):
@@ -33,7 +46,7 @@ class NormalInverseWishart(Conjugate):
     form: ClassVar[str] = (
         'theta in MultivariateNormal(theta["mean"] + g(x), s(x)^2 theta["covariance"])'
     )
-    families: ClassVar[tuple[str, ...]] = ("MultivariateNormal",)
+    read: ClassVar[Any] = staticmethod(centre_and_root)
 
     def __init__(
         self, loc: Any, count: Any, concentration: Any, rate_matrix: Any, *, forget: Any = None
@@ -51,13 +64,12 @@ class NormalInverseWishart(Conjugate):
             PriorError: If the shapes do not fit, Psi is not positive definite, or a count is too
                 small.
         """
-        values = {
-            "loc": loc,
-            "count": count,
-            "concentration": concentration,
-            "rate_matrix": rate_matrix,
+        self.prior = {
+            "loc": as_array(loc, PriorError, "loc"),
+            "count": as_array(count, PriorError, "count"),
+            "concentration": as_array(concentration, PriorError, "concentration"),
+            "rate_matrix": as_array(rate_matrix, PriorError, "rate_matrix"),
         }
-        self.prior = {name: as_array(v, PriorError, name) for name, v in values.items()}
         self._check()
         d = self.prior["loc"].size
         self.data = Sum.zeros_like(
@@ -206,5 +218,5 @@ class NormalInverseWishart(Conjugate):
     def _read(self, likelihood: Model, x: Decision) -> tuple[Array, Array]:
         """The centre m + g(x), and s(x)."""
         unit = {"mean": self.prior["loc"], "covariance": jnp.eye(self.prior["loc"].size)}
-        member = likelihood(x, unit)
-        return member.loc, member.scale_tril[0, 0]
+        centre, root = centre_and_root(likelihood(x, unit))
+        return centre, root[0, 0]

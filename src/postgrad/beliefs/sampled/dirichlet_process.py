@@ -15,13 +15,13 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.beliefs.belief import Belief, moments_of_draws
 from postgrad.beliefs.forgetting import Memory
-from postgrad.distributions.atoms import same
+from postgrad.distributions.atoms import Atoms, same
 from postgrad.distributions.density import log_density, settle
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
 from postgrad.numerics.validate import as_array, as_count, is_concrete
-from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters, kind_of
+from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
 
 # Values that agree to this, relative to their size, share a slot.
 _ROUNDING = 1e-9
@@ -222,10 +222,11 @@ class DirichletProcess(Belief):
             'Atoms(theta["values"], theta["weights"]), the values shifted and scaled at most'
         )
         theta = jax.tree.map(lambda leaf: leaf[0], self.examples())
-        kind = _name(model, xs[0], theta)
-        if kind != "Atoms":
-            raise ModelError(f"{needs}, but the {role} is {kind}")
-        if (shape := kind_of(model, xs[0], theta).event_shape) != self.base.event_shape:
+        returned = _returned(model, xs[0], theta)
+        if not isinstance(returned, Atoms):
+            name = "a function of another theta" if returned is None else type(returned).__name__
+            raise ModelError(f"{needs}, but the {role} is {name}")
+        if (shape := returned.event_shape) != self.base.event_shape:
             raise ModelError(
                 f"the base's values have shape {self.base.event_shape}, those of the {role} {shape}"
             )
@@ -269,14 +270,14 @@ def _check_concentration(a: float, atoms: int) -> None:
             raise PriorError(f"concentration {a:g} needs {needed} atoms at least, got {atoms}")
 
 
-def _name(model: Model, x: Decision, theta: PyTree) -> str:
-    """What the model returns, given a distribution; or given one number, if it takes that alone."""
+def _returned(model: Model, x: Decision, theta: PyTree) -> Any:
+    """The model's distribution at theta, or else at theta = 1; None if neither can be computed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a model that is given the wrong theta has to say
+        warnings.simplefilter("ignore")  # warnings of a model that is given the wrong theta
         for candidate in (theta, jnp.ones(())):
             with contextlib.suppress(Exception):
-                return kind_of(model, x, candidate).name
-    return "a function of another theta"
+                return model(x, candidate)
+    return None
 
 
 def _move(model: Model, x: Decision, event: tuple[int, ...]) -> tuple[Array, Array]:
