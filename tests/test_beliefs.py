@@ -15,7 +15,7 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.kept_likelihood import History
+from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.distributions.density import log_density
 from postgrad.numerics.fixed import fixed_leaves
 
@@ -312,8 +312,8 @@ def learn(belief, model, data):
 
 def posterior(belief):
     """Without the data that some keep: two rows of one may be one row of two."""
-    histories = jax.tree.leaves(belief, is_leaf=lambda node: isinstance(node, History))
-    return [leaf for leaf in histories if not isinstance(leaf, History)]
+    histories = jax.tree.leaves(belief, is_leaf=lambda node: isinstance(node, KeptRows))
+    return [leaf for leaf in histories if not isinstance(leaf, KeptRows)]
 
 
 def assert_same(one, other, tolerance=1e-9):

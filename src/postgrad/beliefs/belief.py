@@ -121,7 +121,7 @@ def as_points(points: PyTree) -> PyTree:
 
 
 def select(points: PyTree, index: Array, valid: Array) -> PyTree:
-    """The points at an index; NaN where the posterior is none, so that nobody takes it for one."""
+    """The points at an index; NaN where not valid, so that no point stands for a lost posterior."""
     return jax.tree.map(
         lambda leaf: jnp.where(_expand(valid, leaf.ndim - 1), leaf[index], jnp.nan), points
     )
@@ -129,6 +129,11 @@ def select(points: PyTree, index: Array, valid: Array) -> PyTree:
 
 def _expand(array: Array, count: int) -> Array:
     return array.reshape(array.shape + (1,) * count)
+
+
+def first(points: PyTree) -> PyTree:
+    """The first of the points."""
+    return jax.tree.map(lambda leaf: leaf[0], points)
 
 
 def as_theta(theta: PyTree) -> PyTree:

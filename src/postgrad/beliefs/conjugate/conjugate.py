@@ -11,7 +11,7 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.belief import Belief, first
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density, log_formula, settle
 from postgrad.errors import ModelError, PriorError
@@ -86,7 +86,7 @@ class Conjugate(Belief):
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """In closed form."""
-        safe, inside = settle(model(x, _first(self.examples())), xi)
+        safe, inside = settle(model(x, first(self.examples())), xi)
         return jnp.where(inside, self.log_predictive(model, x, safe), -jnp.inf)
 
     @property
@@ -100,7 +100,7 @@ class Conjugate(Belief):
         Raises:
             ModelError: Naming both, if it has not.
         """
-        name, likelihood, theta = type(self).__name__, problem.likelihood, _first(self.examples())
+        name, likelihood, theta = type(self).__name__, problem.likelihood, first(self.examples())
         found = kind_of(likelihood, x, theta).coordinate
         member = coordinates(likelihood(x, theta))
         if self.read.dispatch(type(member)) is self.read.dispatch(object):  # type: ignore[attr-defined]
@@ -118,10 +118,6 @@ class Conjugate(Belief):
                 f"function of theta or x"
             )
         return self
-
-
-def _first(thetas: PyTree) -> PyTree:
-    return jax.tree.map(lambda leaf: leaf[0], thetas)
 
 
 def unknown(member: Any, *_: Array) -> Any:

@@ -104,7 +104,7 @@ class LogWeights(Weights):
 
     def mode(self) -> tuple[Array, Array]:
         """The largest is zero."""
-        index = first(self.values >= 0)
+        index = first_mark(self.values >= 0)
         return index, index < self.values.size
 
     def average(self, values: PyTree) -> PyTree:
@@ -120,7 +120,7 @@ class LogWeights(Weights):
         return logsumexp(self.values + log_f) - logsumexp(self.values)
 
 
-def first(marked: Bool[Array, " n"]) -> Int[Array, ""]:
+def first_mark(marked: Bool[Array, " n"]) -> Int[Array, ""]:
     """The index of the first mark, n if there is none."""
     # `argmax` does not vectorise over runs.
     n = marked.shape[0]

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax, random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, moments_of_draws
+from postgrad.beliefs.belief import Belief, first, moments_of_draws
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.atoms import Atoms, same
 from postgrad.distributions.density import log_density, settle
@@ -166,8 +166,8 @@ class DirichletProcess(Belief):
         weights = jnp.concatenate([share[..., :-1], share[..., -1:] * sticks], axis=-1)
         # Free slots weigh nothing; a value of the base in them is one that a cost can be asked for.
         event = (1,) * len(self.base.event_shape)
-        first = lax.slice_in_dim(fresh, 0, 1, axis=len(shape))
-        seen = jnp.where((self.weights > 0).reshape(-1, *event), self.values, first)
+        filler = lax.slice_in_dim(fresh, 0, 1, axis=len(shape))
+        seen = jnp.where((self.weights > 0).reshape(-1, *event), self.values, filler)
         values = jnp.concatenate([seen, fresh], axis=len(shape))
         valid = jnp.sum(a) > 0
         return jax.tree.map(
@@ -221,7 +221,7 @@ class DirichletProcess(Belief):
             "DirichletProcess is the belief of a distribution: it needs "
             'Atoms(theta["values"], theta["weights"]), the values shifted and scaled at most'
         )
-        theta = jax.tree.map(lambda leaf: leaf[0], self.examples())
+        theta = first(self.examples())
         returned = _returned(model, xs[0], theta)
         if not isinstance(returned, Atoms):
             name = "a function of another theta" if returned is None else type(returned).__name__
@@ -292,7 +292,7 @@ def _move(model: Model, x: Decision, event: tuple[int, ...]) -> tuple[Array, Arr
 @eqx.filter_jit
 def _moves_only(belief: DirichletProcess, model: Model, xs: Array) -> Bool[Array, ""]:
     """Whether values become g(x) + s(x) v, with s not zero, and weights stay as they are."""
-    theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
+    theta = first(belief.examples())
     theta["weights"] = jax.nn.softmax(jnp.arange(theta["weights"].size) % 7.0)
 
     def holds(x: Decision) -> Array:
@@ -333,10 +333,10 @@ def _share(
     values, weights, columns = values[order], weights[order], columns[order]
     taken = weights > 0
     other = ~jnp.all(same(columns[1:], columns[:-1], _ROUNDING), axis=1)
-    first = taken & jnp.concatenate([jnp.ones(1, bool), other])
-    slot = jnp.cumsum(first) - 1
+    begins = taken & jnp.concatenate([jnp.ones(1, bool), other])
+    slot = jnp.cumsum(begins) - 1
     shared = jnp.zeros(n).at[jnp.maximum(slot, 0)].add(jnp.where(taken, weights, 0.0))
-    place = jnp.where(first, slot, n)
+    place = jnp.where(begins, slot, n)
     return jnp.zeros_like(values).at[place].set(values, mode="drop"), shared
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from postgrad.beliefs.kept_likelihood import History
+from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.problem.feasible import FeasibleSet
 from postgrad.problem.problem import Decision
 
@@ -21,9 +21,9 @@ _FIRST, _HALF = 0.05, 5.0
 Schedule = Callable[[Any], Any]
 
 
-def no_data(x: Decision, event_shape: tuple[int, ...]) -> History:
+def no_data(x: Decision, event_shape: tuple[int, ...]) -> KeptRows:
     """A buffer for (decision, observation) rows; `simulate` makes room in it."""
-    return History(
+    return KeptRows(
         x=jnp.full((_LEAST, *x.shape), x, jnp.float64),
         y=jnp.zeros((_LEAST, *event_shape)),
         weight=jnp.zeros(_LEAST),

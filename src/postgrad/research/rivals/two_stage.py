@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.policy import Policy, first_stage, initial_decision
 from postgrad.beliefs import Belief
-from postgrad.beliefs.kept_likelihood import History
+from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_array, as_count, as_key
 from postgrad.problem.problem import Decision, Problem
@@ -28,7 +28,7 @@ class TwoStageState(eqx.Module):
     start: Decision
     x: Decision
     size: Float[Array, ""]
-    data: History
+    data: KeptRows
 
 
 class TwoStage(Policy):
@@ -122,7 +122,7 @@ class TwoStage(Policy):
         return TwoStageState(t + 1, decision, state.start, best, size, data), {"slope": slope}
 
 
-def _least_squares(data: History) -> Float[Array, "m d"]:
+def _least_squares(data: KeptRows) -> Float[Array, "m d"]:
     """M, with the intercept left to the residuals."""
     x, y = (rows.reshape(rows.shape[0], -1) for rows in (data.x, data.y))
     x, y = x - average(x, data.weight), y - average(y, data.weight)

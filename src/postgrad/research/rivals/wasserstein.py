@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from postgrad.algorithm.policy import Policy, first_stage, initial_decision
 from postgrad.beliefs import Belief
-from postgrad.beliefs.kept_likelihood import History
+from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import CostError, FeasibleSetError, SettingError
 from postgrad.numerics.validate import as_array, as_key
 from postgrad.problem.feasible import Box, Reals
@@ -23,7 +23,7 @@ class WassersteinState(eqx.Module):
 
     stage: Int[Array, ""]
     decision: Decision
-    data: History
+    data: KeptRows
 
 
 class Wasserstein(Policy):
