@@ -61,7 +61,9 @@ def test_one_stage_is_the_formula_of_the_paper():
     assert int(state.stage) == 2
 
 
-@pytest.mark.parametrize("options", [pg.presets.paper(output=pg.outputs.Average, iterations=3), {}])
+@pytest.mark.parametrize(
+    "options", [pg.presets.paper(output=pg.outputs.Average(), iterations=3), {}]
+)
 def test_resumed_is_bit_identical(options):
     """Stopped, saved, restored and continued: the same bits as without a stop."""
     algorithm = pg.BayesianSGD(ONE.problem, **options)
@@ -79,8 +81,8 @@ def test_state_keeps_its_types():
     """Else a loop over stages compiles twice."""
     for options in (
         {},
-        {"output": pg.outputs.Average},
-        {"output": pg.outputs.RandomIterate},
+        {"output": pg.outputs.Average()},
+        {"output": pg.outputs.RandomIterate()},
         pg.presets.paper(),
         {"steps": optax.adam(0.1)},
         {"steps": pg.descents.SGLD(0.1, 1.0)},
@@ -185,7 +187,7 @@ def test_random_iterate_has_the_probabilities_of_the_rate_theorem():
     problem = pg.Problem(lambda x, xi: -x, lambda x, theta: dist.Normal(theta, 1.0))
     runs, horizon = 20_000, 4
     algorithm = pg.BayesianSGD(
-        problem, steps=pg.step_sizes.Harmonic(1.0), output=pg.outputs.RandomIterate
+        problem, steps=pg.step_sizes.Harmonic(1.0), output=pg.outputs.RandomIterate()
     )
     result = pg.simulate(algorithm, pg.beliefs.Known(0.0), 0.0, 0.0, runs=runs, horizon=horizon)
     iterates = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, horizon))])  # x_1, ..., x_T
@@ -197,7 +199,7 @@ def test_random_iterate_has_the_probabilities_of_the_rate_theorem():
 
 def test_random_iterate_weighs_optax_steps_alike():
     problem = pg.Problem(lambda x, xi: -x, lambda x, theta: dist.Normal(theta, 1.0))
-    algorithm = pg.BayesianSGD(problem, steps=optax.sgd(1.0), output=pg.outputs.RandomIterate)
+    algorithm = pg.BayesianSGD(problem, steps=optax.sgd(1.0), output=pg.outputs.RandomIterate())
     result = pg.simulate(algorithm, pg.beliefs.Known(0.0), 0.0, 0.0, runs=6000, horizon=3)
     counts = [np.isclose(result.decisions[:, -1], x).sum() for x in (0.0, 1.0, 2.0)]
     assert stats.chisquare(counts).pvalue > 1e-3
@@ -206,7 +208,7 @@ def test_random_iterate_weighs_optax_steps_alike():
 def test_average_is_the_mean_of_the_iterates():
     batches = data(30)
     states, state = [], None
-    algorithm = paper(quadratic.univariate_independent().problem, output=pg.outputs.Average)
+    algorithm = paper(quadratic.univariate_independent().problem, output=pg.outputs.Average())
     for batch in batches:
         state = run(algorithm, pg.beliefs.Grid(ONE.points), 0.0, [batch], state)
         states.append(float(state.x))
@@ -312,7 +314,7 @@ def test_parts_that_do_not_fit_are_refused(problem, belief, x, error):
         ({"gradient": "pathwise"}, errors.SettingError),
         ({"gradient": pg.gradients.Pathwise}, errors.SettingError),
         ({"output": "average"}, errors.SettingError),
-        ({"output": pg.outputs.Average(jnp.zeros(()))}, errors.SettingError),
+        ({"output": pg.outputs.Average}, errors.SettingError),
     ],
 )
 def test_bad_settings_are_refused(options, error):

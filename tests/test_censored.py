@@ -15,8 +15,9 @@ from scipy import integrate, special, stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.distributions.censored import Censored, log_tails
+from postgrad.distributions.censored import Censored
 from postgrad.distributions.density import log_density
+from postgrad.distributions.tail_probabilities import log_tails
 from postgrad.research.problems import sales
 
 DOCS = Path(__file__).parents[1] / "docs" / "censoring.md"

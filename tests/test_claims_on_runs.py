@@ -143,12 +143,16 @@ class Exaggerated(pg.gradients.Gradient):
     unbiased: ClassVar[bool] = False
     inner: pg.gradients.Gradient
 
+    @property
+    def uses_mixture(self):
+        return self.inner.uses_mixture
+
     def surrogate(self, *arguments):
         value, cost = self.inner.surrogate(*arguments)
         return 1.05 * value, cost
 
-    def uses_level(self, *arguments):
-        return self.inner.uses_level(*arguments)
+    def uses_baseline(self, *arguments):
+        return self.inner.uses_baseline(*arguments)
 
     def check(self, problem, x, theta):
         pass
@@ -227,7 +231,7 @@ def test_mean_over_the_output_is_that_of_drawn_outputs():
 
     squares = [
         (2 * (decisions(output) - 2.75)) ** 2
-        for output in (pg.outputs.Last, pg.outputs.RandomIterate)
+        for output in (pg.outputs.Last(), pg.outputs.RandomIterate())
     ]
     expected = rates.over_output(squares[0][:, :T], 0.4 / np.sqrt(np.arange(1, T + 1)))
     drawn = squares[1][:, T]

@@ -9,7 +9,7 @@ from jax import random
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.sampled_objective import SampledObjective, draw_thetas
 
 TRIALS = 6  # (model, its probabilities in plain NumPy); the decision moves them all
 
@@ -104,15 +104,14 @@ def test_automatic_sums_over_few_values_only():
 def test_a_stage_with_a_sum_has_no_noise_of_xi():
     """All that differs between draws of theta is theta: one of them, and the slope is exact."""
     problem = pg.Problem(cost, MODELS["Binomial"][0])
-    land = Landscape(
-        problem, pg.gradients.Automatic(), pg.risks.Mean(), pg.beliefs.Known(0.3), False
-    )
+    objective = SampledObjective(problem, pg.gradients.Automatic(), pg.risks.Mean(), None, False)
+    belief = pg.beliefs.Known(0.3)
     x, step = jnp.asarray(0.8), 1e-5
 
     @jax.jit
     def look(key):
-        point = land.survey(land.thetas(key, 8), key, 2, x)(x)
-        return point.gradients, land.noise(point)
+        point = objective.survey(draw_thetas(belief, key, 8), key, 2, x)(x)
+        return point.gradients, objective.noise(point)
 
     gradients, noise = look(random.key(0))
     exact = (expected(binomial, 0.8 + step, 0.3) - expected(binomial, 0.8 - step, 0.3)) / (2 * step)

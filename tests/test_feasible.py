@@ -147,6 +147,7 @@ law = pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example
 # Compiled once per class and shape: the numbers of a set are leaves.
 project = eqx.filter_jit(lambda feasible, x: feasible.project(x))
 violation = eqx.filter_jit(lambda feasible, x: feasible.violation(x))
+bounds = eqx.filter_jit(lambda feasible: feasible.bounds())
 batched = eqx.filter_jit(lambda feasible, x: jax.vmap(feasible.project)(x))
 
 
@@ -163,7 +164,7 @@ def points(shape):
 @pytest.mark.parametrize("kind", FINAL)
 def test_every_set_has_examples_and_is_exported(kind):
     assert len(examples(kind)) >= 2, f"{kind.__name__} is not tested: add examples of it to SETS"
-    assert kind.__name__ in postgrad.feasible.__all__
+    assert getattr(postgrad.feasible, kind.__name__) is kind
 
 
 @law
@@ -319,6 +320,38 @@ def test_violation_is_positive_outside(example):
             assert excess > 0
 
     check()
+
+
+@law
+def test_projections_lie_within_the_bounds(example):
+    low, high = (np.asarray(side) for side in bounds(example.set))
+
+    @LAW
+    @given(v=points(example.shape))
+    def check(v):
+        p = np.asarray(project(example.set, v))
+        assert np.all(p >= low - 1e-9 * size(p))
+        assert np.all(p <= high + 1e-9 * size(p))
+
+    check()
+
+
+@law
+def test_bounds_are_attained(example):
+    """The nearest point to one far along an axis has the largest entry, if there is a largest."""
+    low, high = (np.broadcast_to(side, example.shape) for side in bounds(example.set))
+    if example.name == "Simplex-one":  # a single point: (0, total) is only an outer bound
+        low = high
+    for index in np.ndindex(example.shape):
+        for sign, bound in ((-1.0, low), (1.0, high)):
+            far = np.zeros(example.shape)
+            far[index] = sign * 1e10
+            reached = np.asarray(project(example.set, far))[index]
+            if np.isinf(bound[index]):
+                assert bound[index] == sign * INF
+                assert sign * reached > 1e3  # and there is none, if the bound says so
+            else:
+                np.testing.assert_allclose(reached, bound[index], rtol=1e-6, atol=1e-4)
 
 
 # Polyhedra at random, with everything that makes them hard

@@ -105,26 +105,30 @@ def posterior(instance):
 
 
 @eqx.filter_jit
-def estimates(gradient, problem, belief, x, keys, level):
+def estimates(gradient, problem, belief, x, keys, baseline):
+    mixture = belief if gradient.uses_mixture else None  # others must not need one
+
     def one(key):
         k1, k2 = random.split(key)
         theta = belief.sample(k1)
-        if level is None:
-            return gradient.estimate(problem, belief, x, theta, k2)
-        return jax.grad(lambda x: gradient.surrogate(problem, belief, x, theta, k2, level)[0])(x)
+        if baseline is None:
+            return gradient.estimate(problem, mixture, x, theta, k2)
+        return jax.grad(lambda x: gradient.surrogate(problem, mixture, x, theta, k2, baseline)[0])(
+            x
+        )
 
     return jax.vmap(one)(keys)
 
 
 @functools.cache  # several laws ask for the same
-def mean_and_error(member, name, level=None):
+def mean_and_error(member, name, baseline=None):
     instance, _, x = PROBLEMS[name]
-    return summary(member(), instance.problem, posterior(instance), x, level)
+    return summary(member(), instance.problem, posterior(instance), x, baseline)
 
 
-def summary(gradient, problem, belief, x, level=None):
+def summary(gradient, problem, belief, x, baseline=None):
     keys = random.split(random.key(0), DRAWS)
-    values = np.asarray(estimates(gradient, problem, belief, x, keys, level))
+    values = np.asarray(estimates(gradient, problem, belief, x, keys, baseline))
     # where the cost's own gradient does not know xi, Partial has no noise at all
     return values.mean(0), np.maximum(values.std(0) / np.sqrt(DRAWS), 1e-9)
 
@@ -133,12 +137,12 @@ def average(belief, cost, x):
     return jnp.dot(belief.probabilities, jax.vmap(lambda theta: cost(x, theta))(belief.points))
 
 
-def distance(member, name, level=None):
+def distance(member, name, baseline=None):
     """From the exact gradient, in standard errors."""
     instance, cost, x = PROBLEMS[name]
     belief = posterior(instance)
     exact = finite_difference(lambda x: average(belief, cost, x), x)
-    mean, error = mean_and_error(member, name, level)
+    mean, error = mean_and_error(member, name, baseline)
     return np.max(np.abs(mean - exact) / error)
 
 
@@ -154,16 +158,16 @@ def test_mean_is_the_gradient_of_the_bayesian_average(member, name):
         assert distance(member, name) > 20  # it says that it is biased, and it is
 
 
-def uses_level(member, name):
+def uses_baseline(member, name):
     instance, _, x = PROBLEMS[name]
-    return member().uses_level(instance.problem, x, instance.points[0])
+    return member().uses_baseline(instance.problem, x, instance.points[0])
 
 
-LEVELLED = [pair for pair in PAIRS if uses_level(*pair)]
+WITH_BASELINE = [pair for pair in PAIRS if uses_baseline(*pair)]
 
 
-def test_scores_alone_use_a_level_and_only_where_decisions_matter():
-    assert set(LEVELLED) == {
+def test_scores_alone_use_a_baseline_and_only_where_decisions_matter():
+    assert set(WITH_BASELINE) == {
         (member, name)
         for member in (pg.gradients.Score, pg.gradients.MixtureScore)
         for name in PROBLEMS
@@ -171,12 +175,12 @@ def test_scores_alone_use_a_level_and_only_where_decisions_matter():
     }
 
 
-@pytest.mark.parametrize(("member", "name"), LEVELLED, ids=name_of)
-def test_level_takes_noise_away_and_nothing_else(member, name):
+@pytest.mark.parametrize(("member", "name"), WITH_BASELINE, ids=name_of)
+def test_baseline_takes_noise_away_and_nothing_else(member, name):
     instance, cost, x = PROBLEMS[name]
-    level = float(average(posterior(instance), cost, x))
-    assert distance(member, name, level) < 4.5
-    assert np.all(mean_and_error(member, name, level)[1] < mean_and_error(member, name)[1])
+    baseline = float(average(posterior(instance), cost, x))
+    assert distance(member, name, baseline) < 4.5
+    assert np.all(mean_and_error(member, name, baseline)[1] < mean_and_error(member, name)[1])
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

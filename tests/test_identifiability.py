@@ -11,7 +11,8 @@ import pytest
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.monitoring.identifiability import Direction, Pair, diagnose
+from postgrad.monitoring.identifiability import Pair, diagnose
+from postgrad.monitoring.unnoticed_directions import Direction
 from postgrad.research.problems import newsvendor
 
 LEVELS = {"a": [0.0, 1.0, 2.0, 3.0], "b": [0.0, 1.0, 2.0, 3.0]}

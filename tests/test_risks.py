@@ -12,7 +12,7 @@ from scipy import optimize, stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.sampled_objective import SampledObjective, draw_thetas
 
 RISKS = {
     pg.risks.Mean: [pg.risks.Mean()],
@@ -65,12 +65,12 @@ def test_variance_punishes_luck():
     assert risk.value(COSTS) == pytest.approx(COSTS.mean() + 0.3 * COSTS.var(), rel=1e-12)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.77, 0.975, 0.99])
-def test_cvar_is_the_minimum_of_rockafellar_and_uryasev(alpha):
+@pytest.mark.parametrize("q", [0.0, 0.3, 0.77, 0.975, 0.99])
+def test_cvar_is_the_minimum_of_rockafellar_and_uryasev(q):
     """Over v among the costs, where the minimum of a function with kinks there lies."""
     v = COSTS[:, None]
-    bound = v[:, 0] + np.mean(np.maximum(COSTS - v, 0.0), axis=1) / (1.0 - alpha)
-    assert pg.risks.CVaR(alpha).value(COSTS) == pytest.approx(bound.min(), rel=1e-12)
+    bound = v[:, 0] + np.mean(np.maximum(COSTS - v, 0.0), axis=1) / (1.0 - q)
+    assert pg.risks.CVaR(q).value(COSTS) == pytest.approx(bound.min(), rel=1e-12)
 
 
 def test_cvar_of_everything_is_the_mean_and_of_little_the_worst():
@@ -78,22 +78,22 @@ def test_cvar_of_everything_is_the_mean_and_of_little_the_worst():
     assert pg.risks.CVaR(0.99).value(COSTS) == pytest.approx(COSTS.max(), rel=1e-12)
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
-def test_var_is_the_quantile(alpha):
+@pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
+def test_var_is_the_quantile(q):
     """Harrell and Davis weigh order statistics by a beta law; on many draws it is the quantile."""
     ranks = np.arange(COSTS.size + 1) / COSTS.size
-    law = stats.beta(alpha * (COSTS.size + 1), (1 - alpha) * (COSTS.size + 1))
+    law = stats.beta(q * (COSTS.size + 1), (1 - q) * (COSTS.size + 1))
     theirs = np.diff(law.cdf(ranks)) @ np.sort(COSTS)
     spread = np.ptp(COSTS)
-    assert abs(pg.risks.VaR(alpha).value(COSTS) - theirs) < 0.005 * spread
+    assert abs(pg.risks.VaR(q).value(COSTS) - theirs) < 0.005 * spread
     many = stats.gamma(2.0).ppf((np.arange(4096) + 0.5) / 4096)
-    assert pg.risks.VaR(alpha).value(many) == pytest.approx(stats.gamma(2.0).ppf(alpha), rel=2e-3)
+    assert pg.risks.VaR(q).value(many) == pytest.approx(stats.gamma(2.0).ppf(q), rel=2e-3)
 
 
-def test_levels_out_of_range_are_refused():
-    for level in (-0.1, 1.0, float("nan"), [0.5, 0.9]):
+def test_quantiles_out_of_range_are_refused():
+    for quantile in (-0.1, 1.0, float("nan"), [0.5, 0.9]):
         with pytest.raises(errors.SettingError):
-            pg.risks.CVaR(level)
+            pg.risks.CVaR(quantile)
     with pytest.raises(errors.SettingError, match=r"\(0, 1\)"):
         pg.risks.VaR(0.0)
     with pytest.raises(errors.SettingError, match="zero or more"):
@@ -145,8 +145,10 @@ def stage(algorithm, state, weight):
 
 @eqx.filter_jit
 def risk_at(algorithm, belief, x, keys):
-    land = Landscape(algorithm.problem, pg.gradients.Pathwise(), algorithm.risk, belief, False)
-    look = land.survey(land.thetas(keys[0], 1024), keys[1], 64, x)
+    objective = SampledObjective(
+        algorithm.problem, pg.gradients.Pathwise(), algorithm.risk, None, False
+    )
+    look = objective.survey(draw_thetas(belief, keys[0], 1024), keys[1], 64, x)
     return algorithm.risk.value(look(x).costs)
 
 

@@ -100,7 +100,7 @@ LOOPS = {
         pg.beliefs.Grid(ONE.points),
         0.0,
         4.0,
-        {"output": pg.outputs.Average, **PLAIN},
+        {"output": pg.outputs.Average(), **PLAIN},
     ),
     "mle": (ONE.problem, pg.beliefs.MaximumLikelihood(ONE.points), 0.0, 4.0, PLAIN),
     "vector": (VECTOR, pg.beliefs.Grid(PAIRS), [0.0, 0.0], TRUTH, PLAIN),

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random
 
-from postgrad.agent.runner import Runner
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs import Belief
+from postgrad.engine.stream import Stream
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_array
 from postgrad.problem.problem import Problem
@@ -47,13 +47,13 @@ def affordable(
 
 def _stage_ms(problem: Problem, belief: Belief, x: Any, options: dict[str, Any]) -> float:
     """How long a stage of one observation takes."""
-    runner = Runner(BayesianSGD(problem, **options), belief, x, alpha=1e-30)
+    stream = Stream(BayesianSGD(problem, **options), belief, x, alpha=1e-30)
     theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
-    world = problem.likelihood(jnp.asarray(runner.start.decision), theta)
+    world = problem.likelihood(jnp.asarray(stream.start.decision), theta)
     batch = np.asarray(world.sample(random.key(0), (1,)))
-    now, times = runner.start, []
+    now, times = stream.start, []
     for _ in range(1 + _TIMINGS):
         began = time.perf_counter()
-        now, _ = runner.after(now, batch, None)
+        now = stream.after(now, batch)
         times.append(time.perf_counter() - began)
     return 1e3 * statistics.median(times[1:])

@@ -15,11 +15,12 @@ from jaxtyping import Float
 from postgrad.agent.affordable import affordable
 from postgrad.agent.explanation import Explanation, explain
 from postgrad.agent.record import Record, Replay
-from postgrad.agent.runner import News, Runner, Snapshot
 from postgrad.agent.settings_check import differences, fingerprint
-from postgrad.agent.stored_history import Past
+from postgrad.agent.stored_history import StoredHistory
+from postgrad.agent.stored_state import StateCodec
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
 from postgrad.beliefs import Belief
+from postgrad.engine.stream import Snapshot, Stream
 from postgrad.errors import (
     BatchError,
     DecisionError,
@@ -47,8 +48,8 @@ class Agent:
     batch is there for good: the process may be killed at any moment, and an agent made with the
     same arguments goes on where it was, to the last bit. docs/durable.md has the guarantees.
 
-    Batches of any size share a few compiled programs (sizes are padded to powers of two), so only
-    the first batch of a new size class is slow.
+    Batches of up to eight rows share one compiled program, those of up to sixteen the next, and so
+    on; what finds the decision is compiled once for all sizes.
     """
 
     def __init__(
@@ -104,8 +105,9 @@ class Agent:
                         if kept is None
                         else json.loads(kept)["iterations"]
                     )
-                self._runner = Runner(BayesianSGD(problem, **options), belief, x, alpha)
-                self._past = Past(self._runner, self._store)
+                self._stream = Stream(BayesianSGD(problem, **options), belief, x, alpha)
+                self._codec = StateCodec(self._stream)
+                self._past = StoredHistory(self._stream, self._codec, self._store)
                 self._take_up(belief, alpha)
         except BaseException:
             self.close()
@@ -113,14 +115,14 @@ class Agent:
 
     def _take_up(self, belief: Belief, alpha: float) -> None:
         """Begins the stream, or goes on with it."""
-        start, store = self._runner.start, self._store
-        parts = (self._runner.algorithm, belief, start.decision, alpha)
+        start, store = self._stream.start, self._store
+        parts = (self._stream.policy, belief, start.decision, alpha)
         kept = store.settings
         if kept is None:
             settings: dict[str, Any] = {"iterations": self.iterations}
             if self._shared or self._database.path is not None:  # else nobody comes again
                 settings |= json.loads(fingerprint(*parts))
-            kept = store.create(json.dumps(settings), start.saved)
+            kept = store.create(json.dumps(settings), self._codec.save(start))
         if kept is not None and (lines := differences(kept, *parts)):
             raise StoreError(
                 "the file was made with other settings: "
@@ -138,10 +140,9 @@ class Agent:
     def _load(self) -> None:
         """Takes up what is in the store."""
         head = self._store.load()
-        now, self._alarms = self._runner.start, None
-        if head.saved.stage > 0:
-            now = self._runner.restored(head.saved, self._store.stills(head.saved))
-        self._move(now, head)
+        self._alarms = None
+        stills = self._store.stills(head.saved) if head.saved.stage else None
+        self._move(self._codec.restore(head.saved, stills), head)
 
     def _move(self, now: Snapshot, head: Head, before: Snapshot | None = None) -> None:
         """Takes up a state; if a transaction that is open comes to nothing, the one before."""
@@ -158,12 +159,13 @@ class Agent:
         base = self._store.checkpoint(1 << 62)
         last = self._store.last_good(0 if base is None else base.stage)
         now, self._alarms = self._past.snapshot(last), None
-        self._now, self._head = now, self._store.rebuild(now.saved, self._runner.stills(now))
+        self._now = now
+        self._head = self._store.rebuild(self._codec.save(now), self._codec.save_fixed(now))
 
     @property
     def problem(self) -> Problem:
         """Cost, model and feasible set."""
-        return self._runner.algorithm.problem
+        return self._stream.policy.problem
 
     @property
     def decision(self) -> np.ndarray:
@@ -173,17 +175,17 @@ class Agent:
     @property
     def state(self) -> State:
         """What the algorithm carries from stage to stage."""
-        return self._runner.state(self._now)
+        return self._now.state
 
     @property
     def belief(self) -> Belief:
         """The current posterior."""
-        return self.state.belief
+        return self._now.belief
 
     @property
     def iterations(self) -> int:
         """K."""
-        return self._runner.algorithm.iterations
+        return self._stream.policy.iterations
 
     @property
     def stage(self) -> int:
@@ -193,12 +195,12 @@ class Agent:
     @property
     def info(self) -> Info | None:
         """What the last stage told about itself; None before the first."""
-        return self._runner.info(self._now)
+        return self._now.info
 
     @property
     def monitor(self) -> Monitor:
         """The test of whether batches come as foreseen."""
-        return self._runner.monitor(self._now)
+        return self._now.monitor
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
@@ -248,10 +250,12 @@ class Agent:
                 if known is not None:
                     return self._answered_before(*known, rows, in_force)
                 try:
-                    new, news = self._runner.after(self._now, rows, in_force)
-                    entry = _batch(key, in_force, rows, news)
-                    stills = self._runner.stills(new) if new.renewed else None
-                    head = self._store.append(self._head, entry, new.saved, stills)
+                    new = self._stream.after(self._now, rows, in_force)
+                    alarm = new.monitor.alarm()
+                    entry = _batch(key, in_force, rows, self._codec.answer(new), alarm)
+                    renewed = new.fixed_since == new.stage
+                    fixed = self._codec.save_fixed(new) if renewed else None
+                    head = self._store.append(self._head, entry, self._codec.save(new), fixed)
                     break
                 except Stale:  # another process was faster: take up its state, and again
                     self._load()
@@ -262,12 +266,12 @@ class Agent:
                         raise
                     self._load()
             self._move(new, head, before=self._now)
-            if news.alarm is not None and self._alarms is not None:
-                self._alarms.append(news.alarm)
-        if news.alarm is not None:
-            warnings.warn(MisspecificationWarning(news.alarm), stacklevel=2)
-        if news.trouble is not None:
-            warnings.warn(news.trouble, stacklevel=2)
+            if alarm is not None and self._alarms is not None:
+                self._alarms.append(alarm)
+        if alarm is not None:
+            warnings.warn(MisspecificationWarning(alarm), stacklevel=2)
+        if new.warning is not None:
+            warnings.warn(new.warning, stacklevel=2)
         return new.decision[()]
 
     def history(self, last: int | None = None) -> Iterator[Record]:
@@ -309,7 +313,7 @@ class Agent:
             if self.stage > 0 and before is None:
                 before = self._before = self._past.snapshot(self.stage - 1)
             record = next(self.history(last=1), None)
-            return explain(self._runner, self._now, before, record, self.alarms)
+            return explain(self._stream, self._now, before, record, self.alarms)
 
     def rollback(self, stage: int) -> np.ndarray:
         """Goes back to an earlier stage, for good. The ids of later batches may be used again.
@@ -331,7 +335,9 @@ class Agent:
                     raise SettingError(f"stage must be from 0 to {self.stage}, got {stage!r}")
                 now = self._past.snapshot(int(stage))
                 try:
-                    head = self._store.rewind(self._head, now.saved, self._runner.stills(now))
+                    head = self._store.rewind(
+                        self._head, self._codec.save(now), self._codec.save_fixed(now)
+                    )
                     break
                 except Stale:
                     self._load()
@@ -378,10 +384,10 @@ class Agent:
             )
         if stage > self.stage:
             self._load()
-        return self._runner.answer(batch.answer).decision[()]
+        return self._codec.read_answer(batch.answer).decision[()]
 
     def _rows(self, batch: Any) -> Float[np.ndarray, "D ..."]:
-        shape = self._runner.event_shape
+        shape = self._stream.event_shape
         if hasattr(batch, "__arrow_c_stream__"):
             batch, _ = as_matrix(batch)
             batch = batch[:, 0] if not shape and batch.shape[1] == 1 else batch
@@ -397,7 +403,7 @@ class Agent:
         return rows
 
     def _in_force(self, x: Any) -> np.ndarray:
-        numbers, shape = as_numbers(x, DecisionError, "x"), self._runner.start.decision.shape
+        numbers, shape = as_numbers(x, DecisionError, "x"), self._stream.start.decision.shape
         if numbers.shape != shape:
             raise DecisionError(f"x must have shape {shape}, got {numbers.shape}")
         return numbers
@@ -418,12 +424,14 @@ def _name(name: Any, error: type[PostgradError], what: str) -> str:
     return name
 
 
-def _batch(name: str | None, x: np.ndarray | None, rows: np.ndarray, news: News) -> Batch:
+def _batch(
+    name: str | None, x: np.ndarray | None, rows: np.ndarray, answer: bytes, alarm: Alarm | None
+) -> Batch:
     return Batch(
         id=name,
         time=time.time(),
         x=None if x is None else x.tobytes(),
         rows=rows.tobytes(),
-        answer=news.answer,
-        alarm=None if news.alarm is None else json.dumps(dataclasses.asdict(news.alarm)),
+        answer=answer,
+        alarm=None if alarm is None else json.dumps(dataclasses.asdict(alarm)),
     )

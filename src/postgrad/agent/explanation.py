@@ -7,9 +7,9 @@ import numpy as np
 from jax import random
 
 from postgrad.agent.record import Record, interval
-from postgrad.agent.runner import Runner, Snapshot
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.beliefs import Belief
+from postgrad.engine.stream import Snapshot, Stream
 from postgrad.monitoring.misspecification import Alarm
 
 # Draws by which a posterior is summarised: means to 3 % of the standard deviation.
@@ -131,7 +131,7 @@ class Explanation:
 
 
 def explain(
-    runner: Runner,
+    stream: Stream,
     now: Snapshot,
     before: Snapshot | None,
     last: Record | None,
@@ -140,21 +140,21 @@ def explain(
     """Explains the last stage.
 
     Args:
-        runner: What computed it.
+        stream: What computed it.
         now: The snapshot after it.
         before: The snapshot before it.
         last: The batch.
         alarms: All so far.
     """
-    info = runner.info(now)
-    after = _spreads(runner.state(now).belief)
+    info = now.info
+    after = _spreads(now.belief)
     if info is None or before is None or last is None:
         return Explanation(
             now.stage, now.decision[()], None, None, None, None, None, None, None, {}, after,
             None, alarms,
         )  # fmt: skip
-    # A batch without weight is no batch: what moves then is the search alone.
-    onward = runner.without_data(before, last.rows)
+    # What moves without a batch is the search alone.
+    onward = stream.without_data(before)
     ranks = [np.asarray(info.surprise.pit_location), np.asarray(info.surprise.pit_spread)]
     tails = np.concatenate([2.0 * np.minimum(u, 1.0 - u).ravel() for u in ranks])
     tails = tails[~np.isnan(tails)]
@@ -165,7 +165,7 @@ def explain(
         interval=interval(
             now.decision,
             np.asarray(info.outlook.epistemic),
-            runner.algorithm.problem.feasible,
+            stream.policy.problem.feasible,
         ),
         last=last,
         change=(now.decision - before.decision)[()],
@@ -174,7 +174,7 @@ def explain(
         at_rest=None if np.isnan(settled) else bool(settled),
         # Bonferroni's: of several looks at a batch one is likely to be far out.
         tail=float(min(1.0, tails.size * tails.min())) if tails.size else None,
-        before=_spreads(runner.state(before).belief),
+        before=_spreads(before.belief),
         after=after,
         outlook=info.outlook,
         alarms=alarms,

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from postgrad.algorithm.surprise import Surprise
 from postgrad.monitoring.misspecification import Alarm
-from postgrad.problem.feasible import Box, Budget, FeasibleSet
+from postgrad.problem.feasible import FeasibleSet
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,9 @@ class Replay:
 def interval(
     decision: np.ndarray, epistemic: np.ndarray, feasible: FeasibleSet
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Two standard deviations to both sides, where they are known, within the set's bounds."""
+    """Two standard deviations to both sides, within the set's bounds; None if one is NaN."""
     if np.isnan(epistemic).any():
         return None
-    ends = decision - 2.0 * epistemic, decision + 2.0 * epistemic
-    if isinstance(feasible, Box | Budget):
-        low, high = np.asarray(feasible.low), np.asarray(feasible.high)
-        ends = np.clip(ends[0], low, high), np.clip(ends[1], low, high)
-    return ends[0][()], ends[1][()]
+    bounds = [np.asarray(side) for side in feasible.bounds()]
+    low, high = (np.clip(decision + 2.0 * side * epistemic, *bounds) for side in (-1.0, 1.0))
+    return low[()], high[()]

@@ -7,18 +7,19 @@ from datetime import UTC, datetime
 import numpy as np
 
 from postgrad.agent.record import Record, Replay, interval
-from postgrad.agent.runner import News, Runner, Snapshot
+from postgrad.agent.stored_state import StateCodec
 from postgrad.beliefs import Belief
+from postgrad.engine.stream import Snapshot, Stream
 from postgrad.monitoring.misspecification import Alarm
 from postgrad.store import Batch, Store
 
 
-class Past:
+class StoredHistory:
     """What can be told of the past."""
 
-    def __init__(self, runner: Runner, store: Store):
-        """Args: what computes stages, and where their batches are."""
-        self._runner, self._store = runner, store
+    def __init__(self, stream: Stream, codec: StateCodec, store: Store):
+        """Args: what computes stages, what reads stored states, and where the batches are."""
+        self._stream, self._codec, self._store = stream, codec, store
 
     def records(self, first: int, end: int) -> Iterator[Record]:
         """Batches and what came of them, from one stage to another, read as they are asked for.
@@ -26,10 +27,10 @@ class Past:
         Raises:
             StoreError: At the first batch that is damaged.
         """
-        issued = self._runner.start.decision
-        feasible = self._runner.algorithm.problem.feasible
+        issued = self._stream.start.decision
+        feasible = self._stream.policy.problem.feasible
         for stage, batch in self._store.batches(max(first - 1, 1), end):
-            answer = self._runner.answer(batch.answer)
+            answer = self._codec.read_answer(batch.answer)
             if stage >= first:
                 rows = self._rows(batch)
                 x = self._in_force(batch)
@@ -63,7 +64,7 @@ class Past:
         """
         base, start = self._base(stage)
         for _, batch in self._store.batches(start + 1, stage):
-            base, _ = self._again(base, batch)
+            base = self._again(base, batch)
         return base
 
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
@@ -72,15 +73,15 @@ class Past:
         Raises:
             StoreError: If a batch is damaged.
         """
-        snapshot, done = self._runner.start, 0
+        snapshot, done = self._stream.start, 0
         for stage in sorted(stages):
             kept, start = self._base(stage)
             if start > done:
                 snapshot, done = kept, start
             for _, batch in self._store.batches(done + 1, stage):
-                snapshot, _ = self._again(snapshot, batch)
+                snapshot = self._again(snapshot, batch)
             done = stage
-            yield self._runner.state(snapshot).belief
+            yield snapshot.belief
 
     def replay(self, now: Snapshot, since: int) -> Replay:
         """Computes stages again and compares with what is stored, and the last with what is known.
@@ -91,10 +92,10 @@ class Past:
         base, start = self._base(since)
         different, stage = None, start
         for stage, batch in self._store.batches(start + 1, now.stage):
-            base, news = self._again(base, batch)
-            if news.answer != batch.answer and different is None:
+            base = self._again(base, batch)
+            if self._codec.answer(base) != batch.answer and different is None:
                 different = stage
-        if different is None and base.saved != now.saved:
+        if different is None and self._codec.save(base) != self._codec.save(now):
             different = stage + 1
         return Replay(start + 1, stage - start, different is None, different)
 
@@ -102,17 +103,17 @@ class Past:
         """The last snapshot that is kept and not after a stage."""
         kept = self._store.checkpoint(stage)
         if kept is None:
-            return self._runner.start, 0
-        return self._runner.restored(kept, self._store.stills(kept)), kept.stage
+            return self._stream.start, 0
+        return self._codec.restore(kept, self._store.stills(kept)), kept.stage
 
-    def _again(self, before: Snapshot, batch: Batch) -> tuple[Snapshot, News]:
-        return self._runner.after(before, self._rows(batch), self._in_force(batch))
+    def _again(self, before: Snapshot, batch: Batch) -> Snapshot:
+        return self._stream.after(before, self._rows(batch), self._in_force(batch))
 
     def _rows(self, batch: Batch) -> np.ndarray:
-        return _numbers(batch.rows, (-1, *self._runner.event_shape))
+        return _numbers(batch.rows, (-1, *self._stream.event_shape))
 
     def _in_force(self, batch: Batch) -> np.ndarray | None:
-        return None if batch.x is None else _numbers(batch.x, self._runner.start.decision.shape)
+        return None if batch.x is None else _numbers(batch.x, self._stream.start.decision.shape)
 
 
 def _numbers(data: bytes, shape: tuple[int, ...]) -> np.ndarray:

@@ -12,7 +12,7 @@ repeated gradient descent       gradient `Partial`
 ==============================  ==========================================================
 """
 
-from collections.abc import Callable
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -24,11 +24,11 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import Outlook, outlook, unknown
 from postgrad.algorithm.descents import Course, Descent, Newton, Stage, as_descent
-from postgrad.algorithm.gradients import Automatic, Gradient, Pathwise
-from postgrad.algorithm.outputs import Last, Output
+from postgrad.algorithm.gradients import Automatic, Gradient
+from postgrad.algorithm.outputs import Issued, Last, Move, Output
 from postgrad.algorithm.policy import Policy, first_stage, initial_decision
 from postgrad.algorithm.risks import Mean, Risk
-from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective, draw_thetas
 from postgrad.algorithm.separable_cost import adds_over_coordinates
 from postgrad.algorithm.surprise import Surprise, surprise
 from postgrad.beliefs import Belief
@@ -36,8 +36,8 @@ from postgrad.errors import PriorError, SettingError
 from postgrad.numerics.validate import as_count, as_key
 from postgrad.problem.problem import Decision, Problem
 
-# What the default draws for each look at the posterior: so many thetas, and xi for each.
-_THETAS, _DRAWS, _ITERATIONS = 256, 16, 6
+# What keys of a stage are for, far from the numbers that descents use.
+_OUTPUT, _BELIEF, _SURPRISE, _OUTLOOK = 1, 2**32 - 1, 2**32 - 2, 2**32 - 3
 
 
 class State(eqx.Module):
@@ -45,10 +45,10 @@ class State(eqx.Module):
 
     Attributes:
         stage: t, the number of the stage to come: 1 before the first batch.
-        belief: pi_{t-1}.
+        belief: pi_{t-1}; None while a descent is computed that does not read it.
         x: x_t, the iterate of the descent.
         progress: What the descent remembers.
-        output: What is issued, given the iterates so far.
+        output: What is issued, given the iterates so far: the rule and what it remembers.
         only_marginals: Whether the cost adds over the coordinates of xi: see `marginals`.
     """
 
@@ -56,7 +56,7 @@ class State(eqx.Module):
     belief: Belief
     x: Decision
     progress: PyTree
-    output: Output
+    output: Issued
     only_marginals: bool = eqx.field(static=True)
 
     @property
@@ -65,15 +65,48 @@ class State(eqx.Module):
         return self.output.decision(self.x)
 
 
-class Info(eqx.Module):
-    """What a stage tells about itself.
+class Learned(eqx.Module):
+    """What learning from a batch tells.
 
     Attributes:
         log_predictive: log f_hat_{t-1}(y_j; x_t), how well each observation was foreseen.
         surprise: Where the batch lies among those that pi_{t-1} foresaw.
-        course: How the descent went: gradients and their noise, curvature, gain.
+    """
+
+    log_predictive: Float[Array, " D"]
+    surprise: Surprise
+
+
+class Draws(eqx.Module):
+    """What a descent takes from the belief. Its shapes do not depend on how the belief is kept.
+
+    Attributes:
+        thetas: theta ~ pi_t, for the descent.
+        scouts: theta ~ pi_t, for what is uncertain about the decision; None if that is not told.
+        size: N, how many observations the belief counts.
+        mixture: pi_t itself, for gradients that read its mixture density; None for the others.
+    """
+
+    thetas: PyTree
+    scouts: PyTree
+    size: Float[Array, ""]
+    mixture: Belief | None
+
+
+class Descended(eqx.Module):
+    """What a descent tells.
+
+    Attributes:
+        course: How it went: gradients and their noise, curvature, gain.
         outlook: What is uncertain about the decision, and what it costs not to know.
     """
+
+    course: Course
+    outlook: Outlook
+
+
+class Info(eqx.Module):
+    """What a stage tells about itself: see `Learned` and `Descended`."""
 
     log_predictive: Float[Array, " D"]
     surprise: Surprise
@@ -103,7 +136,7 @@ class BayesianSGD(Policy):
     gradient: Gradient
     descent: Descent
     risk: Risk
-    output: Callable[[Decision], Output]
+    output: Output
     iterations: int = eqx.field(static=True)
     samples: tuple[int, int] = eqx.field(static=True)
     key: Array
@@ -115,7 +148,7 @@ class BayesianSGD(Policy):
         *,
         steps: Any = None,
         risk: Risk | None = None,
-        output: Callable[[Decision], Output] = Last,
+        output: Output | None = None,
         iterations: int | None = None,
         samples: int | tuple[int, int] | None = None,
         seed: int | Array = 0,
@@ -129,7 +162,8 @@ class BayesianSGD(Policy):
             steps: A descent such as `Newton()` (the default) or `SGLD(...)`; a number, a schedule
                 t -> a_t or an optax optimiser for plain projected steps.
             risk: `Mean()`, if not given.
-            output: What is issued: `Last`, `Average`, `RandomIterate` or `Perturbed(...)`.
+            output: What is issued: `Last()` (if not given), `Average()`, `RandomIterate()` or
+                `Perturbed(...)`.
             iterations: K; 6 for Newton steps and 1 for others, if not given.
             samples: Draws for each gradient, or a pair: of theta, and of xi for each of these.
                 4096 = 256 x 16 for Newton steps and 1 for others, if not given. With powers of two
@@ -144,21 +178,19 @@ class BayesianSGD(Policy):
         self.gradient = Automatic() if gradient is None else gradient
         self.descent = Newton() if steps is None else as_descent(steps)
         self.risk = Mean() if risk is None else risk
+        self.output = Last() if output is None else output
         for name, kind, example in (
             ("gradient", Gradient, "Pathwise()"),
             ("risk", Risk, "CVaR(0.9)"),
+            ("output", Output, "Average()"),
         ):
             if not isinstance(part := getattr(self, name), kind):
                 raise SettingError(f"{name} must be one such as {example}, got {part!r}")
-        if not callable(output):
-            raise SettingError(f"output must be a class such as Average, got {output!r}")
-        self.output = output
-        solves = isinstance(self.descent, Newton)
         if iterations is None:
-            iterations = _ITERATIONS if solves else 1
+            iterations = self.descent.usual_iterations
         self.iterations = as_count(iterations, SettingError, "iterations")
-        self.samples = _sizes(samples, solves)
-        if not isinstance(self.risk, Mean) and not solves:
+        self.samples = _sizes(samples, self.descent)
+        if not isinstance(self.risk, Mean) and not self.descent.fixes_draws:
             raise SettingError(
                 f"{self.risk} needs several draws of xi for each of several thetas, which Newton "
                 f"steps take; leave `steps` out"
@@ -185,18 +217,14 @@ class BayesianSGD(Policy):
         self.problem.check(x, thetas)
         belief = belief.bind(self.problem, x)
         self.gradient.check(self.problem, x, theta)
-        along_paths = isinstance(self.gradient, Automatic | Pathwise)
-        output = self.output(x)
-        if not isinstance(output, Output):
-            raise SettingError(f"output must be a class such as Average, got {self.output!r}")
         return State(
             stage=first_stage(),
             belief=belief,
             x=x,
             progress=self.descent.init(x),
-            output=output,
-            only_marginals=isinstance(self.descent, Newton)
-            and along_paths
+            output=Issued(self.output, self.output.init(x)),
+            only_marginals=self.descent.fixes_draws
+            and self.gradient.along_paths
             and adds_over_coordinates(self.problem, x, theta),
         )
 
@@ -216,47 +244,95 @@ class BayesianSGD(Policy):
             weight: How much each observation counts; all once, if not given.
             x: The decision in force when the batch arose; the last one issued, if not given.
         """
+        state, learned = self.learn(state, batch, weight=weight, x=x)
+        rows = jnp.asarray(batch.shape[0], float) if weight is None else jnp.sum(weight)
+        state, descended = self.descend(state, rows)
+        info = Info(learned.log_predictive, learned.surprise, descended.course, descended.outlook)
+        return state, info
+
+    def learn(
+        self,
+        state: State,
+        batch: Float[Array, "D ..."],
+        *,
+        weight: Float[Array, " D"] | None = None,
+        x: Decision | None = None,
+    ) -> tuple[State, Learned]:
+        """Learn: pi_t from pi_{t-1} and the batch, which arose under x_t. See `step`."""
+        problem, before = self.problem, state.belief
+        key_belief, key_surprise = self._keys(state.stage, _BELIEF, _SURPRISE)
+        x_t = state.decision if x is None else x
+        belief = before.update(problem.likelihood, x_t, batch, weight, key_belief)
+        log_predictive = jax.vmap(lambda y: before.log_mixture(problem.likelihood, x_t, y))(batch)
+        foreseen = surprise(before, problem.likelihood, x_t, batch, weight, key_surprise)
+        return dataclasses.replace(state, belief=belief), Learned(log_predictive, foreseen)
+
+    def descend(self, state: State, rows: Float[Array, ""]) -> tuple[State, Descended]:
+        """Descend and decide: from x_t to x_{t+1}, given pi_t.
+
+        Args:
+            state: The state, with pi_t learned.
+            rows: D, how many observations the stage brought.
+        """
+        return self.descend_on(self.draw(state), state, rows)
+
+    def draw(self, state: State) -> Draws:
+        """theta ~ pi_t, as many as the descent takes; the randomness is that of (key, t)."""
+        belief, t = state.belief, state.stage
+        key, key_outlook = random.fold_in(self.key, t), *self._keys(t, _OUTLOOK)
+        thetas = self.descent.sample_thetas(belief, key, t, self.iterations, self.samples)
+        scouts = None
+        if self.descent.measures_curvature:
+            scouts = draw_thetas(belief, random.split(key_outlook, 4)[0], SCOUTS)
+        mixture = belief if self.gradient.uses_mixture else None
+        return Draws(thetas, scouts, belief.effective_size, mixture)
+
+    def descend_on(
+        self, draws: Draws, state: State, rows: Float[Array, ""]
+    ) -> tuple[State, Descended]:
+        """`descend`, given what it takes from the belief; `state.belief` is passed on unread."""
         problem, t = self.problem, state.stage
         key = random.fold_in(self.key, t)
-        key_output, key_belief, key_surprise, key_outlook = (
-            random.fold_in(key, np.uint32(i)) for i in (1, 2**32 - 1, 2**32 - 2, 2**32 - 3)
-        )
-        x_t = state.decision if x is None else x
-
-        # Learn: pi_t from pi_{t-1} and the batch, which arose under x_t.
-        belief = state.belief.update(problem.likelihood, x_t, batch, weight, key_belief)
+        key_output, key_outlook = self._keys(t, _OUTPUT, _OUTLOOK)
 
         # Descend: K projected steps, theta from the posterior, xi from the model at theta.
-        size = jnp.asarray(batch.shape[0], float) if weight is None else jnp.sum(weight)
-        landscape = Landscape(problem, self.gradient, self.risk, belief, state.only_marginals)
-        stage = Stage(landscape, t, key, size, self.iterations, *self.samples)
+        objective = SampledObjective(
+            problem, self.gradient, self.risk, draws.mixture, state.only_marginals
+        )
+        stage = Stage(
+            objective, draws.thetas, t, key, rows, draws.size, self.iterations, self.samples
+        )
         x_next, progress, course = self.descent.descend(stage, state.x, state.progress)
 
         # Decide: issue the last iterate, or what the output makes of the iterates.
         a_t = self.descent.step_size(t)
-        output = state.output.follow(state.x, x_next, a_t, key_output, problem.feasible)
+        output = state.output.follow(Move(state.x, x_next, a_t, key_output, problem.feasible))
 
-        log_predictive = jax.vmap(lambda y: state.belief.log_mixture(problem.likelihood, x_t, y))(
-            batch
-        )
-        foreseen = surprise(state.belief, problem.likelihood, x_t, batch, weight, key_surprise)
         ahead = unknown(x_next)
-        if isinstance(self.descent, Newton):  # others measure no curvature
-            ahead = outlook(landscape, x_next, course.curvature, batch, weight, key_outlook)
-        info = Info(log_predictive, foreseen, course, ahead)
-        return State(t + 1, belief, x_next, progress, output, state.only_marginals), info
+        if self.descent.measures_curvature:
+            ahead = outlook(
+                objective, x_next, course.curvature, draws.scouts, rows, draws.size, key_outlook
+            )
+        new = dataclasses.replace(state, stage=t + 1, x=x_next, progress=progress, output=output)
+        return new, Descended(course, ahead)
+
+    def _keys(self, t: Int[Array, ""], *purposes: int) -> list[Array]:
+        """Keys for parts of stage t, apart from those that descents derive from (key, t)."""
+        key = random.fold_in(self.key, t)
+        return [random.fold_in(key, np.uint32(purpose)) for purpose in purposes]
 
 
-def _sizes(samples: int | tuple[int, int] | None, solves: bool) -> tuple[int, int]:
+def _sizes(samples: int | tuple[int, int] | None, descent: Descent) -> tuple[int, int]:
     """How many thetas, and how many draws of xi for each."""
     if samples is None:
-        return (_THETAS, _DRAWS) if solves else (1, 1)
+        return descent.usual_samples
     if isinstance(samples, tuple) and len(samples) == 2:
-        m, r = (as_count(count, SettingError, "samples") for count in samples)
-        if r > 1 and not solves:
+        thetas, draws = (as_count(count, SettingError, "samples") for count in samples)
+        if draws > 1 and not descent.fixes_draws:
             raise SettingError(f"samples must be one number for steps of this kind, got {samples}")
-        return m, r
+        return thetas, draws
     count = as_count(samples, SettingError, "samples")
-    if solves and count > _THETAS and count % _THETAS == 0:
-        return _THETAS, count // _THETAS
+    usual = descent.usual_samples[0]
+    if descent.fixes_draws and count > usual and count % usual == 0:
+        return usual, count // usual
     return count, 1

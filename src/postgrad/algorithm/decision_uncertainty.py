@@ -7,12 +7,14 @@ from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.algorithm.sampled_objective import SCOUTS, Landscape
+from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective
 from postgrad.beliefs.belief import log_likelihood
-from postgrad.numerics.split_by_input import once
 from postgrad.problem.problem import Decision
 
 _DRAWS = 32  # of xi for each theta, to see how much the cost varies
+# A further batch is simulated with so many rows at most, whatever its size, so that the size of a
+# batch is a number in the program and not a shape.
+_ROWS = 4
 
 
 class Outlook(eqx.Module):
@@ -44,29 +46,31 @@ def unknown(x: Decision) -> Outlook:
 
 
 def outlook(
-    land: Landscape,
+    objective: SampledObjective,
     x: Decision,
     curvature: Float[Array, "d d"],
-    batch: Float[Array, "D ..."],
-    weight: Float[Array, " D"] | None,
+    thetas: PyTree,
+    rows: Float[Array, ""],
+    size: Float[Array, ""],
     key: Array,
 ) -> Outlook:
     """The outlook from x.
 
     The next batch is drawn under each of some thetas; by Bayes' rule it re-weighs all of them, and
-    so tells the slope that would be believed after it.
+    so tells the slope that would be believed after it. Of a batch with more than four rows four are
+    drawn, and what these save is scaled by D (N + 4) / (4 (N + D)): data save about D / (N + D).
 
     Args:
-        land: The posterior-averaged cost.
+        objective: The posterior-averaged cost.
         x: The decision.
         curvature: A.
-        batch: The last batch, for its size.
-        weight: Which of its observations count.
+        thetas: Draws from the belief.
+        rows: D, how many observations the next batch has: as many as the last.
+        size: N, how many observations the belief counts.
         key: Randomness.
     """
-    key_theta, key_scout, key_cost, key_batch = random.split(key, 4)
-    thetas = land.thetas(key_theta, SCOUTS)
-    point = land.side_by_side(thetas, key_scout, x)
+    key_same, key_cost, key_batch = random.split(key, 4)[1:]
+    point = objective.side_by_side(thetas, key_same, x)
     slopes = point.gradients
     # Where x is the minimum the slopes average to zero, but for the noise of few draws.
     slopes = slopes - jnp.mean(slopes, axis=0)
@@ -74,26 +78,32 @@ def outlook(
 
     def saved(slope: Decision) -> tuple[Decision, Array]:
         ideal = x - (inverse @ slope.ravel()).reshape(x.shape)
-        move = land.problem.feasible.project(ideal) - x
+        move = objective.problem.feasible.project(ideal) - x
         bend = move.ravel() @ curvature @ move.ravel()
         return move, jnp.maximum(-(jnp.sum(slope * move) + 0.5 * bend), 0.0)
 
     moves, savings = jax.vmap(saved)(slopes)
-    problem, likelihood = land.problem, land.problem.likelihood
+    problem, likelihood = objective.problem, objective.problem.likelihood
 
     def spread(theta: PyTree, key: Array) -> Array:
-        draws = once(problem.model(x, theta).sample(key, (_DRAWS,)), key)
+        draws = problem.model(x, theta).sample(key, (_DRAWS,))
         return jnp.var(jax.vmap(lambda xi: problem.cost(x, xi))(draws), ddof=1)
 
     def believed_after(theta: PyTree, key: Array) -> Decision:
-        seen = once(likelihood(x, theta).sample(key, (batch.shape[0],)), key)
+        seen = likelihood(x, theta).sample(key, (_ROWS,))
         log_f = jax.vmap(lambda other: log_likelihood(likelihood, x, other, seen, weight))(thetas)
         return jnp.tensordot(jnp.exp(log_f - logsumexp(log_f)), slopes, axes=1)
 
+    weight = (jnp.arange(_ROWS) < rows).astype(float)
+    drawn = jnp.minimum(rows, _ROWS)
+    ratio = rows * (size + drawn) / (drawn * (size + rows))
+    larger = jnp.where(jnp.isfinite(size), ratio, 1.0)  # theta is known: nothing can be saved
     later = jax.vmap(believed_after)(thetas, random.split(key_batch, SCOUTS))
     return Outlook(
         epistemic=jnp.sqrt(jnp.mean(jnp.square(moves - jnp.mean(moves, axis=0)), axis=0)),
         aleatoric=jnp.sqrt(jnp.mean(jax.vmap(spread)(thetas, random.split(key_cost, SCOUTS)))),
         cost_of_not_knowing=jnp.mean(savings),
-        value_of_a_batch=jnp.mean(jax.vmap(saved)(later)[1]),
+        value_of_a_batch=jnp.minimum(
+            larger * jnp.mean(jax.vmap(saved)(later)[1]), jnp.mean(savings)
+        ),
     )

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from postgrad.beliefs import Belief
 from postgrad.errors import DecisionError
+from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_numbers
 from postgrad.problem.problem import Decision, Problem
 
@@ -28,7 +29,7 @@ class PolicyState(Protocol):
         """x_t, what is in force when the next batch arises."""
 
 
-class Policy(eqx.Module):
+class Policy(Module):
     """Decides, stage by stage, from the data that its decisions bring about.
 
     Stage t derives its randomness from `fold_in(key, t)` and nothing else, so that a restored state

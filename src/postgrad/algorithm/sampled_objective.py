@@ -19,7 +19,6 @@ from postgrad.algorithm.risks import Risk
 from postgrad.algorithm.separable_cost import marginals
 from postgrad.beliefs import Belief
 from postgrad.numerics.lattice_keys import lattice_keys
-from postgrad.numerics.split_by_input import hoist, once
 from postgrad.problem.problem import Decision, Problem
 
 # The draws are taken apart into so many groups, to see how much these differ.
@@ -44,32 +43,27 @@ class Point(eqx.Module):
     gradients: Float[Array, "m ..."]
 
 
-class Landscape(eqx.Module):
+class SampledObjective(eqx.Module):
     """F(x) = rho_{theta ~ pi} H(x, theta) as it looks from draws of theta and xi.
 
     Attributes:
         problem: Cost, model and feasible set.
         gradient: The estimator.
         risk: rho.
-        belief: pi.
+        mixture: pi, for gradients that read its mixture density; None for the others.
         only_marginals: Whether the coordinates of xi may be drawn independently.
     """
 
     problem: Problem
     gradient: Gradient
     risk: Risk
-    belief: Belief
+    mixture: Belief | None
     only_marginals: bool = eqx.field(static=True)
-
-    def thetas(self, key: Array, count: int) -> PyTree:
-        """Draws from the belief, evenly spread where it can be."""
-        keys = _keys(self.belief.sample, key, (count,), _THETA)
-        return once(jax.vmap(self.belief.sample)(keys), key)
 
     def survey(
         self, thetas: PyTree, key: Array, count: int, x: Decision
     ) -> Callable[[Decision], Point]:
-        """X -> what m thetas with `count` draws of xi for each say; all drawing is done here."""
+        """x -> what m thetas with `count` draws of xi for each say; all drawing is done here."""
         m = jax.tree.leaves(thetas)[0].shape[0]
         return self._looks(thetas, key, (count, m), x)
 
@@ -81,7 +75,7 @@ class Landscape(eqx.Module):
         return self._looks(thetas, key, (_NODES,), x)(x)
 
     def singles(self, thetas: PyTree, key: Array, x: Decision) -> Callable[[Decision], Array]:
-        """X -> the mean square of the gradient of a single draw of (theta, xi)."""
+        """x -> the mean square of the gradient of a single draw of (theta, xi)."""
         m = jax.tree.leaves(thetas)[0].shape[0]
         look = self._looks(thetas, key, (1, m), x)
         return lambda x: jnp.mean(jnp.square(look(x).gradients), axis=0)
@@ -115,19 +109,16 @@ class Landscape(eqx.Module):
     def _looks(
         self, thetas: PyTree, key: Array, shape: tuple[int, ...], x: Decision
     ) -> Callable[[Decision], Point]:
-        """X -> what thetas say, by keys of this shape: draws by thetas, or the same for all."""
+        """x -> what thetas say, by keys of this shape: draws by thetas, or the same for all."""
         keys = _keys(self._draw(thetas, x), key, shape)
         level = self._level(thetas, random.fold_in(key, 1), x)
 
-        def look(draws: tuple[PyTree, Array], x: Decision) -> Point:
+        def look(x: Decision) -> Point:
             axes = (0, 1 if len(shape) > 1 else None)
             each = jax.vmap(lambda theta, keys: self._average(theta, keys, x, level), axes)
-            return Point(*each(*draws))
+            return Point(*each(thetas, keys))
 
-        # What needs no x (random numbers, and demand that no decision changes) is computed once.
-        prepare, finish = hoist(look, (thetas, keys), x)
-        prepared = once(prepare((thetas, keys)), key)
-        return lambda x: finish(prepared, x)
+        return look
 
     def _law(self, x: Decision, theta: PyTree) -> Any:
         law = self.problem.model(x, theta)
@@ -141,7 +132,7 @@ class Landscape(eqx.Module):
     def _level(self, thetas: PyTree, key: Array, x: Decision) -> Array:
         """The mean cost at x from draws of their own, for scores to measure costs from."""
         first = jax.tree.map(lambda leaf: leaf[0], thetas)
-        if not self.gradient.uses_level(self.problem, x, first):
+        if not self.gradient.uses_baseline(self.problem, x, first):
             return jnp.zeros(())
         keys = random.split(key, jax.tree.leaves(thetas)[0].shape[0])
         costs = jax.vmap(lambda theta, key: self.problem.cost(x, self._law(x, theta).sample(key)))
@@ -155,7 +146,7 @@ class Landscape(eqx.Module):
 
         def mean(x: Decision) -> tuple[Array, Array]:
             each = jax.vmap(
-                lambda key: self.gradient.surrogate(seen, self.belief, x, theta, key, level)
+                lambda key: self.gradient.surrogate(seen, self.mixture, x, theta, key, level)
             )
             values, costs = each(keys)
             return jnp.mean(values), jnp.mean(costs)
@@ -163,6 +154,11 @@ class Landscape(eqx.Module):
         # One derivative of the mean is much cheaper than the mean of many derivatives.
         gradient, cost = jax.grad(mean, has_aux=True)(x)
         return cost, gradient
+
+
+def draw_thetas(belief: Belief, key: Array, count: int) -> PyTree:
+    """theta_1, ..., theta_count ~ pi, evenly spread where the belief's draws allow."""
+    return jax.vmap(belief.sample)(_keys(belief.sample, key, (count,), _THETA))
 
 
 def _keys(

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from postgrad.errors import StepSizeError
+from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array, is_concrete
 
 Stage = Int[Array, ""]
 Schedule = Callable[[Any], Any]
 
 
-class Harmonic(eqx.Module):
+class Harmonic(Module):
     """a_t = a / (t + b). With b = 0 it is the classical a/t; the paper uses 2/(t + 5)."""
 
     a: Float[Array, ""]
@@ -31,7 +31,7 @@ class Harmonic(eqx.Module):
         return self.a / (t + self.b)
 
 
-class InverseSqrt(eqx.Module):
+class InverseSqrt(Module):
     """a_t = a / sqrt(t)."""
 
     a: Float[Array, ""]
@@ -44,7 +44,7 @@ class InverseSqrt(eqx.Module):
         return self.a / jnp.sqrt(t)
 
 
-class Constant(eqx.Module):
+class Constant(Module):
     """a_t = a / sqrt(T) for a horizon T known in advance; a_t = a with T = 1."""
 
     a: Float[Array, ""]

@@ -9,7 +9,6 @@ from jax import random
 from jaxtyping import Array, Float
 
 from postgrad.beliefs import Belief
-from postgrad.numerics.split_by_input import once
 from postgrad.problem.problem import Decision, Model
 
 # How many replicates are set aside to find the centre.
@@ -81,9 +80,9 @@ def surprise(
 
     count = _CENTRE + replicates
     keys = random.split(key, 2 + count)
-    thetas = once(belief.sample(keys[0], (count,)), key)
+    thetas = belief.sample(keys[0], (count,))
     draws = jax.vmap(lambda theta, key: likelihood(x, theta).sample(key, weight.shape))
-    foreseen = once(jnp.asarray(draws(thetas, keys[2:]), float), key)
+    foreseen = jnp.asarray(draws(thetas, keys[2:]), float)
     # From replicates set aside, so that the centre favours neither the batch nor those compared.
     centre = jnp.sort(foreseen[:_CENTRE, 0], axis=0)[_CENTRE // 2]
 

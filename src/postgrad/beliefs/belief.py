@@ -3,7 +3,6 @@
 import abc
 from typing import Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
@@ -11,6 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.distributions.density import log_density
 from postgrad.errors import PriorError
+from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -18,7 +18,7 @@ from postgrad.problem.problem import Decision, Model, Problem
 _DRAWS = 1024
 
 
-class Belief(eqx.Module):
+class Belief(Module):
     """What is believed about theta: pi_t.
 
     Laws, checked for every final class of this room: the order of batches does not matter; a split

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 from numpyro.distributions import constraints
 
 from postgrad.errors import GradientError, ModelError
+from postgrad.numerics.module import shown
 from postgrad.numerics.validate import as_array
 
 # Numbers that agree to this, relative to their size, are the same.
@@ -59,6 +60,8 @@ class Atoms(dist.Distribution):
             )
         shape = self.values.shape
         super().__init__(shape[: count - 1], shape[count:], validate_args=validate_args)
+
+    __repr__ = shown
 
     @property
     def has_rsample(self) -> bool:

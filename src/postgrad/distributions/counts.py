@@ -14,6 +14,7 @@ from jax.scipy.special import gammaln, ndtri
 from jaxtyping import Array, Float
 
 from postgrad.numerics.gamma_draws import gamma
+from postgrad.numerics.module import shown
 
 # Below this rate probabilities are added up from zero, above it the quantile is expanded.
 _SMALL = 10.0
@@ -57,6 +58,8 @@ def poisson_quantile(u: Float[Array, "..."], rate: Float[Array, "..."]) -> Float
 class Poisson(dist.Poisson):
     """Counts of mean `rate`, drawn by inversion."""
 
+    __repr__ = shown
+
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Quantiles of uniform numbers."""
         shape = (*sample_shape, *self.batch_shape)
@@ -72,6 +75,8 @@ class NegativeBinomial(dist.NegativeBinomial2):
     The variance is m + m^2 / a: demand that is more uneven than Poisson's. numpyro's own, drawn by
     inversion.
     """
+
+    __repr__ = shown
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """A rate, then the quantile of a uniform number."""

@@ -1,14 +1,16 @@
 """Densities f(xi; x, theta), as distributions with numpyro's protocol give them."""
 
+import functools
 from typing import Any, Protocol
 
 import jax.numpy as jnp
+import numpyro.distributions as dist
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
 
 class Distribution(Protocol):
-    """What postgrad asks of a distribution: the part of numpyro's protocol that it uses."""
+    """The part of numpyro's protocol that postgrad uses."""
 
     batch_shape: tuple[int, ...]
     event_shape: tuple[int, ...]
@@ -23,7 +25,7 @@ class Distribution(Protocol):
 
 
 def log_density(distribution: Distribution, value: Array) -> Float[Array, "..."]:
-    """Log f(value), which is -inf outside the support.
+    """log f(value), which is -inf outside the support.
 
     numpyro evaluates a density's formula wherever it is asked to: `Exponential(1.0).log_prob(-1.0)`
     is 1.0. A posterior fed with that would be confidently wrong, so the support is checked here.
@@ -31,15 +33,20 @@ def log_density(distribution: Distribution, value: Array) -> Float[Array, "..."]
     the gradient of the branch not taken.
     """
     safe, inside = settle(distribution, value)
-    # Added, not selected: where the support is the same for all theta, it is one number a value.
+    # Added, not selected: if the support is the same for all theta, it is computed once per value.
     return log_formula(distribution, safe) + jnp.where(inside, 0.0, -jnp.inf)
 
 
+@functools.singledispatch
 def log_formula(distribution: Distribution, value: Array) -> Float[Array, "..."]:
-    """Log f(value) inside the support; outside it, whatever the formula says."""
-    if type(distribution).__name__.startswith("Categorical"):  # looks up, so asks for an index
-        value = jnp.asarray(value, int)
+    """log f(value) inside the support; outside it, whatever the formula says."""
     return distribution.log_prob(value)
+
+
+@log_formula.register(dist.discrete.CategoricalProbs)
+@log_formula.register(dist.discrete.CategoricalLogits)
+def _(distribution: Any, value: Array) -> Float[Array, "..."]:
+    return distribution.log_prob(jnp.asarray(value, int))  # the value is used as an index
 
 
 def settle(distribution: Distribution, value: Array) -> tuple[Array, Bool[Array, "..."]]:

@@ -14,62 +14,35 @@ from jaxtyping import Array, Bool, Float, PyTree
 from postgrad.beliefs import Belief, Grid, Known, MaximumLikelihood
 from postgrad.distributions.density import log_density
 from postgrad.errors import DecisionError, GradientError, ModelError, PriorError, SettingError
+from postgrad.monitoring.unnoticed_directions import Direction, DirectionSpace, as_rows, rounded
 from postgrad.numerics.validate import as_count, as_key, as_numbers
 from postgrad.problem.problem import Decision, Model, Problem, kind_of
 
-# How many values of theta are compared at most, and of how many the densities' rank is found.
+# The number of values of theta that are compared, at most, and of densities whose rank is found.
 _VALUES, _RANKED = 256, 128
-# How many draws of xi there are at least.
+# The number of draws of xi, at least.
 _DRAWS = 1024
-# Of a large grid: how many points that differ from another one in a given entry.
+# In a large grid: the number of neighbours along each entry that a point is compared with.
 _NEAR = 4
-# At how many values the information is computed.
+# The number of values at which the information is computed.
 _LOCAL = 6
-# Distributions are the same if 1e12 observations could not tell them apart.
+# Squared Hellinger distance below which 1e12 observations cannot tell two distributions apart.
 _SAME = 1e-12
-# Singular values count as zero below so much of the largest: of densities, and of scores.
-_ZERO_DENSITY, _ZERO_SCORE = 1e-10, 1e-6
-# How many pairs are listed.
+# Singular values of densities count as zero below this share of the largest.
+_ZERO_DENSITY = 1e-10
+# The number of pairs in a diagnosis, at most.
 _LISTED = 100
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two values of theta under which data look the same.
-
-    Attributes:
-        first: One value.
-        second: The other.
-    """
+    """Two values of theta under which the data have the same distribution."""
 
     first: PyTree
     second: PyTree
 
     def __str__(self) -> str:
-        return f"theta = {_shown(self.first)} and theta = {_shown(self.second)}"
-
-
-@dataclass(frozen=True)
-class Direction:
-    """A way to move theta that data do not notice.
-
-    Attributes:
-        entries: How far each entry of theta moves, by its name; those that stay are left out.
-        at: The theta where it starts, if the way depends on that; None if it does not.
-    """
-
-    entries: dict[str, float]
-    at: PyTree = None
-
-    def __str__(self) -> str:
-        names, steps = list(self.entries), list(self.entries.values())
-        near = "" if self.at is None else f"near theta = {_shown(self.at)}, "
-        if len(names) == 1:
-            return f"{near}{names[0]} has no effect"
-        if len(names) == 2:
-            through = _sum({names[0]: 1.0, names[1]: -steps[0] / steps[1]})
-            return f"{near}{names[0]} and {names[1]} enter only through {through}"
-        return f"{near}a step along {_sum(self.entries)} has no effect"
+        return f"theta = {rounded(self.first)} and theta = {rounded(self.second)}"
 
 
 @dataclass(frozen=True)
@@ -80,14 +53,14 @@ class Diagnosis:
         identifiable: Whether, with data from all decisions tried, no two values look the same.
         needs_variation: Whether some values can be told apart at some decisions only, or by
             comparing decisions only: data from one decision do not identify theta.
-        confounded: What cannot be told apart at any decision tried: pairs of values (a hundred, if
-            there are more) and directions.
-        blind: Decisions at which less can be told apart than at all of them together.
-        at_blind: What cannot be told apart at the first of these.
-        hardest: The pair that is hardest to tell apart, of those that can be.
-        observations: About how many observations it takes to tell these two, 95 % sure.
+        confounded: What cannot be told apart at any decision tried: pairs of values (the first
+            hundred) and directions.
+        blind: Decisions at which less can be told apart than at all decisions tried together.
+        at_blind: What cannot be told apart at the first of the blind decisions.
+        hardest: Of the pairs that can be told apart, the pair that takes most observations.
+        observations: About how many observations tell the hardest pair apart, 95 % sure.
         rank: The numerical rank of the densities at the decision where it is lowest.
-        ranked: Of how many densities.
+        ranked: The number of densities whose rank that is.
         decisions: The decisions tried, along the leading axis.
     """
 
@@ -107,7 +80,7 @@ class Diagnosis:
         lines = [f"theta is {verdict} (decisions tried: {len(self.decisions)})"]
         lines += _listed(self.confounded)
         if self.needs_variation:
-            lines.append(f"decisions must vary: at x = {_shown(self.blind[0])} alone")
+            lines.append(f"decisions must vary: at x = {rounded(self.blind[0])} alone")
             lines += [f"  {line}" for line in _listed(self.at_blind)]
         if self.hardest is not None:
             lines.append(
@@ -129,11 +102,11 @@ def diagnose(
     decisions: int = 5,
     seed: int | Array = 0,
 ) -> Diagnosis:
-    """Tries whether data can tell all values of theta apart, and names those which they cannot.
+    """Tries whether data can tell all values of theta apart, and names the values they cannot.
 
     Consistency of the posterior needs more than a prior that contains the truth: the paper assumes
     that the densities f(.; x, theta_i) are linearly independent at almost every x. Three things are
-    looked at, at x and at some decisions near it and far from it:
+    computed, at x and at some decisions near it and far from it:
 
     *Pairs.* The squared Hellinger distance of every two densities,
 
@@ -144,10 +117,10 @@ def diagnose(
     vary.
 
     *Directions.* The information matrix E s s' with s = grad_theta log f(xi; x, theta), at a few
-    values of theta. It is averaged over xi ~ m, which sees the tails better than f itself and has
-    the null vectors of Fisher's: directions in which theta can move unnoticed. On a finite support
+    values of theta. It is averaged over xi ~ m, which has more draws in the tails than f and the
+    same null vectors as Fisher's: directions in which theta can move unnoticed. On a finite support
     pairs decide and directions explain, since a direction may lead past all of the values. Where
-    the model rounds theta, derivatives say nothing, and directions may mislead.
+    the model rounds theta, derivatives are zero, and directions may mislead.
 
     *Rank.* The singular values of the matrix f_i(xi_j) / m(xi_j), rows normalised, relative to the
     largest. This is the paper's assumption itself, but numerically it is information, not a
@@ -155,12 +128,12 @@ def diagnose(
     ten digits is low though they are all distinct, and if xi takes k values, rank k is the most,
     though a coin's probability can be learned.
 
-    Of a large grid, some values are tried: points at random, and the nearest points that differ
-    from these in one entry.
+    Of a large grid, some values are tried: points at random, and for each of them the nearest
+    points that differ in one entry.
 
     Args:
         problem: The problem; data follow `problem.likelihood`.
-        belief: Its support, or draws where that is not finite, are the values of theta.
+        belief: Its support, or draws where the support is not finite, are the values of theta.
         x: A decision, such as the initial one; guessed from the feasible set, if not given.
         decisions: How many decisions to try, from 1 to 17.
         seed: A number or a JAX key.
@@ -178,13 +151,13 @@ def diagnose(
     problem.check_models(x, thetas)
     xs = _decisions(problem, x, thetas, as_count(decisions, SettingError, "decisions"))
 
-    n, space = _count(thetas), _Space(thetas)
+    n, space = len(as_rows(thetas)), DirectionSpace(thetas)
     local = _take(thetas, np.linspace(0, n - 1, min(n, _LOCAL)).astype(int))
     draws = max(4, -(-_DRAWS // n))
     try:
         found = [_look(problem.likelihood, x, thetas, local, key_xi, draws) for x in xs]
-    except GradientError:  # a density without derivatives, such as that of Atoms: pairs must do
-        space, local = _Space(thetas, smooth=False), _take(thetas, [0])
+    except GradientError:  # a density without derivatives, such as that of Atoms: pairs only
+        space, local = DirectionSpace(thetas, smooth=False), _take(thetas, [0])
         found = [_look(problem.likelihood, x, thetas, None, key_xi, draws) for x in xs]
     compared = [_compare(np.asarray(log_f)) for log_f, _ in found]
     distances = np.stack([distance for distance, _ in compared])
@@ -195,14 +168,14 @@ def diagnose(
     pairs = _pairs(always, thetas)
     lost = space.nullities(scores)
     # On a finite support a direction may lead past all values: there it only explains pairs.
-    directions = space.directions(scores, _one(thetas, 0)) if pairs or not finite else ()
+    directions = space.directions(scores, _take(thetas, 0)) if pairs or not finite else ()
 
     blind: list[np.ndarray] = []
     at_blind: tuple[Pair | Direction, ...] = ()
     for x, alike, s in zip(xs, same, scores, strict=True):
         less: tuple[Pair | Direction, ...] = _pairs(alike & ~always, thetas)
         if np.all(space.nullities(s[None]) > lost):
-            less += space.directions(s[None], _one(thetas, 0))
+            less += space.directions(s[None], _take(thetas, 0))
         if less:
             blind, at_blind = [*blind, np.asarray(x)], at_blind or less
     hardest, observations = _hardest(distances, always, thetas) if finite else (None, np.nan)
@@ -221,7 +194,7 @@ def diagnose(
 
 
 def _values(belief: Belief, key: Array) -> tuple[PyTree, bool]:
-    """Distinct values of theta along a leading axis, and whether there are no others."""
+    """Distinct values of theta along a leading axis, and whether the support has no others."""
     belief = belief.grid if isinstance(belief, MaximumLikelihood) else belief
     if isinstance(belief, Grid):
         possible = np.flatnonzero(np.asarray(belief.log_weights) > -np.inf)
@@ -229,19 +202,20 @@ def _values(belief: Belief, key: Array) -> tuple[PyTree, bool]:
     thetas = belief.examples()
     if isinstance(belief, Known):
         return thetas, True
-    draws = belief.sample(key, (min(_VALUES, max(24, 2 * _rows(thetas).shape[1])),))
+    draws = belief.sample(key, (min(_VALUES, max(24, 2 * as_rows(thetas).shape[1])),))
     thetas = jax.tree.map(lambda *leaves: np.concatenate(leaves), thetas, draws)
-    rows = _rows(thetas)
+    rows = as_rows(thetas)
     _, first = np.unique(rows, axis=0, return_index=True)
     return _take(thetas, [i for i in np.sort(first) if np.isfinite(rows[i]).all()]), False
 
 
 def _some(points: PyTree, key: Array) -> PyTree:
-    """Of many points some, each with others that differ from it in one entry.
+    """At most `_VALUES` of the points, each with neighbours that differ from it in one entry.
 
-    Two of these differ in two entries, and cannot be told apart where one makes up for the other.
+    Two neighbours of a point differ in two entries: a pair that data cannot tell apart if a change
+    in one entry makes up for a change in the other.
     """
-    rows = _rows(points)
+    rows = as_rows(points)
     if len(rows) <= _VALUES:
         return points
     rng = np.random.default_rng(np.asarray(random.key_data(key)))
@@ -260,13 +234,13 @@ def _some(points: PyTree, key: Array) -> PyTree:
 
 
 def _guess(problem: Problem, thetas: PyTree) -> Decision:
-    """Some decision, in the first shape that the problem accepts."""
+    """A feasible decision, in the first shape that the problem accepts."""
     sizes = [leaf.shape for leaf in jax.tree.leaves(problem.feasible)]
     for shape in dict.fromkeys([(), *sizes, *(size[-1:] for size in sizes)]):
         try:
             x = problem.feasible.project(jnp.full(shape, 0.5))
             problem.check(x, _take(thetas, [0]))
-        except Exception:  # what a cost or a model says to a wrong shape is anybody's guess
+        except Exception:  # a cost or a model may raise anything at a wrong shape
             continue
         return x
     raise DecisionError(f"x must be given: its shape cannot be guessed from {problem.feasible}")
@@ -293,7 +267,7 @@ def _decisions(problem: Problem, x: Decision, thetas: PyTree, count: int) -> lis
 def _look(
     likelihood: Model, x: Decision, thetas: PyTree, local: PyTree | None, key: Array, draws: int
 ) -> tuple[Float[Array, "n J"], Float[Array, "m J p"]]:
-    """Log f(xi_j; x, theta_i) for all values, and s for some; each value draws as many xi."""
+    """log f(xi_j; x, theta_i) for all theta_i, and s at `local`; each theta_i draws `draws` xi."""
     keys = random.split(key, jax.tree.leaves(thetas)[0].shape[0])
     xi = jax.vmap(lambda theta, key: likelihood(x, theta).sample(key, (draws,)))(thetas, keys)
     xi = xi.reshape(-1, *xi.shape[2:])
@@ -303,17 +277,16 @@ def _look(
 
     def score(theta: PyTree) -> Float[Array, "J p"]:
         flat, unravel = ravel_pytree(theta)
-        # Forward: some densities are computed by loops, through which there is no way back.
+        # Forward mode: JAX cannot differentiate while loops, as in some densities, in reverse.
         s = jax.jacfwd(lambda flat: log_f(unravel(flat)))(flat)
         return jnp.where(jnp.isfinite(log_f(theta))[:, None], s, 0.0)
 
-    return jax.vmap(log_f)(thetas), jnp.zeros((1, 1, 1)) if local is None else jax.vmap(score)(
-        local
-    )
+    scores = jnp.zeros((1, 1, 1)) if local is None else jax.vmap(score)(local)
+    return jax.vmap(log_f)(thetas), scores
 
 
 def _compare(log_f: Float[np.ndarray, "n J"]) -> tuple[Float[np.ndarray, "n n"], int]:
-    """H^2 of all pairs, and the rank of some densities."""
+    """H^2 of all pairs, and the numerical rank of at most `_RANKED` densities."""
     highest = log_f.max(axis=0)
     log_m = highest + np.log(np.mean(np.exp(log_f - highest), axis=0))
     ratio = np.exp(log_f - log_m)
@@ -330,117 +303,23 @@ def _compare(log_f: Float[np.ndarray, "n J"]) -> tuple[Float[np.ndarray, "n n"],
 
 def _pairs(marked: Bool[np.ndarray, "n n"], thetas: PyTree) -> tuple[Pair, ...]:
     places = np.argwhere(marked)[:_LISTED].tolist()
-    return tuple(Pair(_one(thetas, i), _one(thetas, j)) for i, j in places)
+    return tuple(Pair(_take(thetas, i), _take(thetas, j)) for i, j in places)
 
 
 def _hardest(
     distances: Float[np.ndarray, "k n n"], always: Bool[np.ndarray, "n n"], thetas: PyTree
 ) -> tuple[Pair | None, float]:
-    """The nearest pair that is not the same: the best test errs less than (1 - H^2)^n / 2."""
+    """The pair of smallest H^2 > 0; n observations tell it apart: (1 - H^2)^n / 2 = 5 % errors."""
     mean = np.where(np.triu(~always, 1), distances.mean(axis=0), np.inf)
     i, j = divmod(int(mean.argmin()), len(mean))
     if not np.isfinite(mean[i, j]):
         return None, np.nan
     count = np.log(0.1) / np.log1p(-min(mean[i, j], 1 - 1e-16))
-    return Pair(_one(thetas, i), _one(thetas, j)), max(1.0, count)
-
-
-class _Space:
-    """The directions in which theta varies, each entry in units of its own spread.
-
-    Values of theta on a simplex, or symmetric matrices, do not vary in all directions, and those in
-    which they do not need not be identified.
-    """
-
-    def __init__(self, thetas: PyTree, smooth: bool = True):
-        rows = _rows(thetas)
-        self.names = _names(thetas)
-        self.scale = rows.std(axis=0)
-        scaled = (rows - rows.mean(axis=0)) / np.where(self.scale > 0, self.scale, 1.0)
-        _, lengths, basis = np.linalg.svd(scaled, full_matrices=False)
-        self.basis = basis[(lengths > 1e-8 * max(lengths[0], 1e-8)) & smooth]
-
-    def project(self, scores: Float[np.ndarray, "m J p"]) -> Float[np.ndarray, "m J r"]:
-        """The scores in these directions; zero where there is none."""
-        proper = np.isfinite(scores).all(axis=-1, keepdims=True)
-        return np.where(proper, scores, 0.0) * self.scale @ self.basis.T
-
-    def nullities(self, scores: Float[np.ndarray, "k m J r"]) -> np.ndarray:
-        """The number of null directions at each theta, given data from all k decisions."""
-        return np.asarray([len(self._null(scores[:, i])) for i in range(scores.shape[1])])
-
-    def directions(
-        self, scores: Float[np.ndarray, "k m J r"], first: PyTree
-    ) -> tuple[Direction, ...]:
-        """Those that are null at all theta, if there are any; else those at the first."""
-        if not np.all(self.nullities(scores) > 0):
-            return ()
-        common = self._null(scores)
-        rows, at = (common, None) if len(common) else (self._null(scores[:, 0]), first)
-        return tuple(Direction(self._entries(row), at) for row in _echelon(rows))
-
-    def _null(self, scores: Float[np.ndarray, "... r"]) -> Float[np.ndarray, "m p"]:
-        """Null vectors of the information, in units of each entry's spread."""
-        if not len(self.basis):
-            return np.empty((0, len(self.names)))
-        rows = scores.reshape(-1, scores.shape[-1])
-        _, lengths, vectors = np.linalg.svd(rows, full_matrices=False)
-        return vectors[lengths <= max(_ZERO_SCORE * lengths[0], 1e-12)] @ self.basis
-
-    def _entries(self, row: Float[np.ndarray, " p"]) -> dict[str, float]:
-        moved = np.abs(row) > _ZERO_SCORE * np.abs(row).max()
-        steps = row[moved] * self.scale[moved]
-        steps = steps / (np.sign(steps[0]) * np.abs(steps).max())
-        return dict(zip(np.asarray(self.names)[moved].tolist(), steps.tolist(), strict=True))
-
-
-def _echelon(rows: Float[np.ndarray, "m p"]) -> Float[np.ndarray, "m p"]:
-    """Rows that span the same, each with an entry of its own: they are easier to read."""
-    rows = rows.copy()
-    for i in range(len(rows)):
-        pivot, j = divmod(int(np.abs(rows[i:]).argmax()), rows.shape[1])
-        rows[[i, i + pivot]] = rows[[i + pivot, i]]
-        rows[i] /= rows[i, j]
-        others = np.arange(len(rows)) != i
-        rows[others] -= np.outer(rows[others, j], rows[i])
-    return rows
-
-
-def _rows(thetas: PyTree) -> Float[np.ndarray, "n p"]:
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(thetas)]
-    return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
-
-
-def _names(thetas: PyTree) -> list[str]:
-    """theta['mean'][2] and the like, in the order of `_rows`."""
-    return [
-        f"theta{jax.tree_util.keystr(path)}" + (str(list(index)) if index else "")
-        for path, leaf in jax.tree_util.tree_leaves_with_path(thetas)
-        for index in np.ndindex(leaf.shape[1:])
-    ]
-
-
-def _count(thetas: PyTree) -> int:
-    return jax.tree.leaves(thetas)[0].shape[0]
+    return Pair(_take(thetas, i), _take(thetas, j)), max(1.0, count)
 
 
 def _take(thetas: PyTree, index: Any) -> PyTree:
-    # By NumPy, which has nothing to compile for it.
-    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[index]), thetas)
-
-
-def _one(thetas: PyTree, i: int) -> PyTree:
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[i], thetas)
-
-
-def _shown(value: PyTree) -> str:
-    rounded = np.vectorize(lambda number: float(f"{number:.4g}"), otypes=[float])
-    return str(jax.tree.map(lambda leaf: rounded(leaf).tolist(), value))
-
-
-def _sum(terms: dict[str, float]) -> str:
-    text = " + ".join(f"{float(f'{factor:.3g}')}*{name}" for name, factor in terms.items())
-    return text.replace("+ -", "- ")
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[index], thetas)  # NumPy compiles nothing
 
 
 def _listed(items: tuple[Pair | Direction, ...], most: int = 4) -> list[str]:

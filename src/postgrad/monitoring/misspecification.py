@@ -37,6 +37,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.algorithm.surprise import Surprise
 from postgrad.errors import SettingError
+from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_numbers
 
 # The exponents: the first gains most from a few large surprises, the second from many small ones.
@@ -118,7 +119,7 @@ class MisspecificationWarning(UserWarning):
         self.alarm = alarm
 
 
-class Monitor(eqx.Module):
+class Monitor(Module):
     """A sequential test of whether batches come as foreseen.
 
     An alarm is on in the state after the batch that raised it; the next update begins anew, after

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from postgrad.algorithm.bayesian_sgd import Info
+from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.problem.problem import Decision
 
 # For so many stages in a row before anything is said.
@@ -42,17 +42,16 @@ class Teaching(NamedTuple):
 
 
 def teaching(
-    info: Info, moved: Decision, size: Float[Array, ""], new: Float[Array, ""]
+    ahead: Outlook, moved: Decision, size: Float[Array, ""], new: Float[Array, ""]
 ) -> Teaching:
     """What the data of a stage were good for.
 
     Args:
-        info: Of the stage.
+        ahead: What is uncertain about the decision after the stage.
         moved: x_{t+1} - x_t.
         size: N, how many observations the belief counts.
         new: D, how many of them are new.
     """
-    ahead = info.outlook
     costs = ahead.cost_of_not_knowing > _WORTH * ahead.aleatoric
     still = jnp.sum(jnp.square(moved)) <= _STILL**2 * jnp.sum(jnp.square(ahead.epistemic))
     usual = ahead.cost_of_not_knowing * new / (size + new)

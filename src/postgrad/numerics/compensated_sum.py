@@ -2,13 +2,14 @@
 
 from typing import Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from postgrad.numerics.module import Module
 
-class Sum(eqx.Module):
+
+class Sum(Module):
     """A running sum of PyTrees, together with what rounding took from it.
 
     After n additions a plain float64 sum is off by some sqrt(n) rounding errors, and the order of

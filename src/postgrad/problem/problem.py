@@ -1,5 +1,6 @@
 """The problem: what the user states."""
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -8,15 +9,18 @@ import jax
 import jax.extend.core as jec
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
+from numpyro.distributions.constraints import is_dependent
 
 from postgrad.distributions.density import log_density
 from postgrad.errors import CostError, FeasibleSetError, ModelError
 from postgrad.numerics.cache_by_shape import once_per_shape
+from postgrad.numerics.module import Module
 from postgrad.problem.feasible import FeasibleSet, Reals
 
-# How many decisions an assumption about the model is tried on.
+# The number of decisions that an assumption about the model is tried on.
 _DECISIONS = 16
 
 Decision = Float[Array, "..."]
@@ -24,17 +28,17 @@ Cost = Callable[[Decision, Array], Float[Array, ""]]
 Model = Callable[[Decision, PyTree], Any]
 
 
-class Problem(eqx.Module):
+class Problem(Module):
     """Minimise H(x) = E_{xi ~ f(.; x, theta_c)} h(x, xi) over x in X, theta_c unknown.
 
     Attributes:
-        cost: h(x, xi), a scalar. Any callable; one that carries numbers is best an
-            `equinox.Module`, so that one compiled program serves all numbers.
+        cost: h(x, xi), a scalar. Any callable; a cost with parameters is best an
+            `equinox.Module`, so that one compiled program serves all values of them.
         model: f(.; x, theta), any function that returns a distribution with numpyro's protocol.
             A model that ignores x is the decision-independent case.
         feasible: X.
-        observation: The distribution of what is seen, as a function of (x, theta), where that is
-            not xi itself.
+        observation: The distribution of the data as a function of (x, theta), if the data are not
+            xi itself.
     """
 
     cost: Cost
@@ -66,8 +70,8 @@ class Problem(eqx.Module):
         """Feasible decisions near x and far from it, to try an assumption on."""
         noise = random.normal(random.key(0), (_DECISIONS, *x.shape))
         scales = np.geomspace(0.01, 1.0, _DECISIONS).reshape(-1, *(1,) * x.ndim)
-        far = (1.0 + jnp.max(jnp.abs(x))) * scales * noise
-        return jax.vmap(self.feasible.project)(x + far)
+        steps = (1.0 + jnp.max(jnp.abs(x))) * scales * noise
+        return jax.vmap(self.feasible.project)(x + steps)
 
     def check_models(self, x: Decision, thetas: PyTree) -> None:
         """Try the model, and the observation model, at x and each theta; see `check`."""
@@ -104,23 +108,24 @@ def _try_cost(problem: Problem, x: Decision, theta: PyTree) -> tuple[Array, Arra
 
 
 class Kind(NamedTuple):
-    """What a trace of a model tells, whatever its numbers are.
+    """What tracing a model tells about the distributions that it returns, whatever x and theta.
 
     Attributes:
-        name: The class of what it returns.
-        coordinate: The class of each coordinate, if they are independent; else the same.
-        is_distribution: Whether that has numpyro's protocol.
+        family: The class of the distribution.
+        coordinate_family: The class of each coordinate's distribution, if coordinates are
+            independent; else `family`.
+        is_distribution: Whether `family` has numpyro's protocol.
         batch_shape: The shape of the stack of distributions; () for one.
         event_shape: The shape of one observation.
         has_rsample: Whether draws are differentiable in the parameters.
-        depends_on_decision: Whether draws are a function of x, as the program is written.
-        support_depends_on_decision: Whether the support is one, so that no score exists.
-        values: How many values a draw can have, if they are single numbers that can be listed;
+        depends_on_decision: Whether x enters the computation of a draw.
+        support_depends_on_decision: Whether x enters the support; then no score exists.
+        values: The number of values of a draw, if these are single numbers that can be listed;
             else zero.
     """
 
-    name: str
-    coordinate: str
+    family: type
+    coordinate_family: type
     is_distribution: bool
     batch_shape: tuple[int, ...]
     event_shape: tuple[int, ...]
@@ -129,19 +134,29 @@ class Kind(NamedTuple):
     support_depends_on_decision: bool
     values: int
 
+    @property
+    def name(self) -> str:
+        """The name of the family."""
+        return self.family.__name__
+
+    @property
+    def coordinate(self) -> str:
+        """The name of the coordinates' family."""
+        return self.coordinate_family.__name__
+
 
 @once_per_shape
 def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
     """The kind of `model(x, theta)`, by tracing it.
 
     Raises:
-        ModelError: If it cannot be evaluated at such a theta.
+        ModelError: If the model cannot be evaluated at a theta of this structure.
     """
     returned = []
 
     def draw(x: Decision, theta: PyTree) -> Any:
         try:
-            returned.append(model(x, theta))  # traced numbers are not judged by numpyro
+            returned.append(model(x, theta))  # numpyro does not validate traced parameters
             return returned[0].sample(random.key(0)) if hasattr(returned[0], "sample") else 0.0
         except (TypeError, LookupError, AttributeError) as problem:
             shapes = jax.tree.map(jax.typeof, theta)
@@ -159,8 +174,8 @@ def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
     depends = _uses_first(draw, x, theta)
     distribution = returned[0]
     return Kind(
-        name=type(distribution).__name__,
-        coordinate=type(coordinates(distribution)).__name__,
+        family=type(distribution),
+        coordinate_family=type(coordinates(distribution)),
         is_distribution=hasattr(distribution, "sample") and hasattr(distribution, "log_prob"),
         batch_shape=getattr(distribution, "batch_shape", ()),
         event_shape=getattr(distribution, "event_shape", ()),
@@ -172,7 +187,7 @@ def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
 
 
 def _count_values(model: Model, x: Decision, theta: PyTree) -> int:
-    """How many values there are to list; zero where that cannot be said before the numbers are."""
+    """The number of values in the support; zero if it depends on parameters or is infinite."""
 
     def listed(x: Decision, theta: PyTree) -> Array:
         return jnp.asarray(model(x, theta).enumerate_support(expand=False))
@@ -184,14 +199,19 @@ def _count_values(model: Model, x: Decision, theta: PyTree) -> int:
     return shape[0] if len(shape) == 1 else 0
 
 
+@functools.singledispatch
 def coordinates(distribution: Any) -> Any:
     """The distribution of each coordinate, if they are independent; else the whole."""
-    parts = type(distribution).__name__ == "Independent"
-    return distribution.base_dist if parts else distribution
+    return distribution
+
+
+@coordinates.register
+def _(distribution: dist.Independent) -> Any:
+    return distribution.base_dist
 
 
 def _uses_first(function: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether the result is a function of the first argument, as the program is written."""
+    """Whether the first argument enters the computation of the result."""
     traced = jax.make_jaxpr(function)(*arguments).jaxpr
     reached = {traced.invars[0]}
     for equation in traced.eqns:
@@ -211,7 +231,7 @@ def _check_shapes(name: str, kind: Kind) -> None:
 
 
 def _layers(distribution: Any) -> Iterator[Any]:
-    """A distribution and those it is made of."""
+    """A distribution and the distributions that it is made of."""
     yield distribution
     for name in ("base_dist", "mixing_distribution", "component_distribution"):
         if hasattr(distribution, name):
@@ -222,7 +242,7 @@ def _layers(distribution: Any) -> Iterator[Any]:
 
 @eqx.filter_jit
 def _are_proper(model: Model, x: Decision, thetas: PyTree) -> Bool[Array, " n"]:
-    """Whether each theta gives a distribution with proper parameters, draws and densities."""
+    """Whether each theta gives proper parameters, a finite draw and a finite density there."""
 
     def is_proper(theta: PyTree) -> Array:
         distribution = model(x, theta)
@@ -234,9 +254,7 @@ def _are_proper(model: Model, x: Decision, thetas: PyTree) -> Bool[Array, " n"]:
 
 
 def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:
-    """Whether the parameters lie in their range, as the distribution itself states it."""
-    from numpyro.distributions.constraints import is_dependent
-
+    """Whether the parameters lie in the range that the distribution states for them."""
     proper = jnp.asarray(True)
     for part in _layers(distribution):
         for argument, constraint in getattr(part, "arg_constraints", {}).items():

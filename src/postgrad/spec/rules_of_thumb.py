@@ -9,11 +9,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
 from postgrad.errors import SettingError
-from postgrad.problem.feasible import Box, Budget, FeasibleSet, Reals
+from postgrad.problem.feasible import Budget, FeasibleSet
 
 _HALVINGS = 100
 _ROUNDING = 1e-9  # of a share of the data
@@ -162,7 +164,7 @@ class Shop:
         for day in range(burn_in, len(self.demand)):
             past = self.context[: max(day - self.delay, 0)] == self.context[day]
             orders[day] = self._order(decide, np.flatnonzero(past), window)
-        return orders
+        return self._nearest_feasible(orders)
 
     def hindsight(self, burn_in: int) -> np.ndarray:
         """The constant orders, one for each context, that were best on the days after the first."""
@@ -170,19 +172,25 @@ class Shop:
         for label in np.unique(self.context[burn_in:]):
             days = burn_in + np.flatnonzero(self.context[burn_in:] == label)
             orders[days] = self._order(saa, days, None)
-        return orders
+        return self._nearest_feasible(orders)
 
     def _order(self, decide: Rule, days: np.ndarray, window: int | None) -> np.ndarray:
         orders = self.start.copy()
-        together = len(self.costs) < self.demand.shape[1]
-        groups = (
-            [np.arange(self.demand.shape[1])] if together else np.arange(len(self.costs))[:, None]
-        )
-        for group, cost, feasible in zip(groups, self.costs, self.feasible, strict=True):
+        for group, cost, feasible in zip(self._groups(), self.costs, self.feasible, strict=True):
             past = [self.demand[days[self.known[days, i]], i] for i in group]
             if all(d.size for d in past):
                 recent = [d[-(window or d.size) :] for d in past]
-                orders[group] = _bounded(decide(recent, _arrays(cost), feasible), feasible)
+                orders[group] = decide(recent, _arrays(cost), feasible)
+        return orders
+
+    def _groups(self) -> np.ndarray:
+        """The items that are decided together, one group in each row."""
+        return np.arange(self.demand.shape[1]).reshape(len(self.costs), -1)
+
+    def _nearest_feasible(self, orders: np.ndarray) -> np.ndarray:
+        """The orders of each day, moved to the nearest point of the feasible set."""
+        for group, feasible in zip(self._groups(), self.feasible, strict=True):
+            orders[:, group] = jax.vmap(feasible.project)(jnp.asarray(orders[:, group]))
         return orders
 
 
@@ -194,15 +202,6 @@ class _Arrays:
 
 def _arrays(cost: Cost) -> _Arrays:
     return _Arrays(*(np.atleast_1d(np.asarray(v)) for v in (cost.underage, cost.overage)))
-
-
-def _bounded(orders: np.ndarray, feasible: FeasibleSet) -> np.ndarray:
-    """Orders inside the bounds of the feasible set."""
-    if isinstance(feasible, Box | Budget):
-        return np.clip(orders, feasible.low, feasible.high)
-    if isinstance(feasible, Reals):
-        return orders
-    raise SettingError(f"the rules know boxes and budgets, got {feasible}")
 
 
 def _quantile(demand: np.ndarray, share: float) -> float:

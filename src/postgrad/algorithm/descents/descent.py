@@ -1,11 +1,14 @@
 """The contract of a descent."""
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PyTree
 
-from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.sampled_objective import SampledObjective
+from postgrad.beliefs import Belief
+from postgrad.numerics.module import Module
 from postgrad.problem.problem import Decision
 
 
@@ -13,22 +16,24 @@ class Stage(eqx.Module):
     """Where and when a descent takes place.
 
     Attributes:
-        landscape: F, the posterior-averaged cost.
+        objective: F, the posterior-averaged cost.
+        thetas: What `Descent.sample_thetas` drew from pi_t.
         number: t.
         key: The stage's randomness.
-        batch_size: How many observations the stage brought.
+        rows: D, how many observations the stage brought.
+        size: N, how many observations the belief counts.
         iterations: K.
-        thetas: Draws of theta for each gradient.
-        draws: Draws of xi for each of these.
+        samples: Draws for each gradient: of theta, and of xi for each of these.
     """
 
-    landscape: Landscape
+    objective: SampledObjective
+    thetas: PyTree
     number: Int[Array, ""]
     key: Array
-    batch_size: Float[Array, ""]
+    rows: Float[Array, ""]
+    size: Float[Array, ""]
     iterations: int = eqx.field(static=True)
-    thetas: int = eqx.field(static=True)
-    draws: int = eqx.field(static=True)
+    samples: tuple[int, int] = eqx.field(static=True)
 
 
 class Course(eqx.Module):
@@ -49,12 +54,45 @@ class Course(eqx.Module):
     settled: Float[Array, ""]
 
 
-class Descent(eqx.Module):
-    """K steps downhill on the posterior-averaged cost, staying feasible."""
+class Descent(Module):
+    """K steps downhill on the posterior-averaged cost, staying feasible.
+
+    Attributes:
+        usual_iterations: K, if the user names none.
+        usual_samples: Draws of theta and of xi for each, if the user names none.
+        fixes_draws: Whether all K steps see the same draws, several xi for each theta. Then risks
+            other than the mean can be had.
+        measures_curvature: Whether `Course.curvature` is known. Then what is uncertain about the
+            decision can be told.
+    """
+
+    usual_iterations: ClassVar[int] = 1
+    usual_samples: ClassVar[tuple[int, int]] = (1, 1)
+    fixes_draws: ClassVar[bool] = False
+    measures_curvature: ClassVar[bool] = False
 
     @abc.abstractmethod
     def init(self, x: Decision) -> PyTree:
         """What is remembered from stage to stage, before the first."""
+
+    @abc.abstractmethod
+    def sample_thetas(
+        self,
+        belief: Belief,
+        key: Array,
+        number: Int[Array, ""],
+        iterations: int,
+        samples: tuple[int, int],
+    ) -> PyTree:
+        """The draws theta ~ pi_t that `descend` takes: all that a descent needs of the belief.
+
+        Args:
+            belief: pi_t.
+            key: The stage's randomness.
+            number: t.
+            iterations: K.
+            samples: As in `Stage`.
+        """
 
     @abc.abstractmethod
     def descend(self, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:

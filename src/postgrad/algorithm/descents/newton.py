@@ -6,8 +6,9 @@ left is the error of having finitely many draws, and that is weighed against how
 itself can have moved.
 """
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -16,7 +17,8 @@ from jax import lax, random
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.descents.descent import Course, Descent, Stage
-from postgrad.algorithm.sampled_objective import SCOUTS, Landscape, Point
+from postgrad.algorithm.sampled_objective import SCOUTS, Point, SampledObjective, draw_thetas
+from postgrad.beliefs import Belief
 from postgrad.problem.feasible import FeasibleSet
 from postgrad.problem.problem import Decision
 
@@ -37,7 +39,7 @@ _LONGEST = 3.0
 _PROBES = 8
 # With n draws, a curvature measured before counts like so many of them.
 _PATIENCE = 256.0
-# So many stages take so many times as many steps.
+# The first 4 stages take 4 times as many steps.
 _FIRST = 4
 _LEAST_CURVATURE = 1e-4  # relative to the largest
 _PROJECTIONS = 40  # steps of the quadratic programme where a constraint is active
@@ -98,6 +100,11 @@ class Newton(Descent):
     stages.
     """
 
+    usual_iterations: ClassVar[int] = 6
+    usual_samples: ClassVar[tuple[int, int]] = (256, 16)
+    fixes_draws: ClassVar[bool] = True
+    measures_curvature: ClassVar[bool] = True
+
     def init(self, x: Decision) -> Track:
         """Nothing known."""
         far = jnp.asarray(_FAR, float)
@@ -109,20 +116,32 @@ class Newton(Descent):
         del number
         return jnp.ones(())
 
+    def sample_thetas(
+        self,
+        belief: Belief,
+        key: Array,
+        number: Int[Array, ""],
+        iterations: int,
+        samples: tuple[int, int],
+    ) -> PyTree:
+        """The same draws for all steps, evenly spread."""
+        root = _root(key, number, samples)
+        return draw_thetas(belief, random.fold_in(root, 0), samples[0])
+
     def descend(self, stage: Stage, x: Decision, state: Track) -> tuple[Decision, Track, Course]:
         """From the last decision to the minimum for this posterior."""
-        land, feasible = stage.landscape, stage.landscape.problem.feasible
-        fine = stage.thetas * stage.draws >= _FINE
-        root = random.fold_in(random.key(0), stage.number) if fine else stage.key
-        key_theta, key_xi, key_scout, key_single = (random.fold_in(root, i) for i in (0, 2, 3, 4))
-        thetas = land.thetas(key_theta, stage.thetas)
-        look = land.survey(thetas, key_xi, stage.draws, x)
+        objective, thetas = stage.objective, stage.thetas
+        feasible = objective.problem.feasible
+        total = math.prod(stage.samples)
+        fine = total >= _FINE
+        root = _root(stage.key, stage.number, stage.samples)
+        key_xi, key_scout, key_single = (random.fold_in(root, i) for i in (2, 3, 4))
+        look = objective.survey(thetas, key_xi, stage.samples[1], x)
         here = look(x)
 
-        total = stage.thetas * stage.draws
         few = total < _MEASURABLE
-        singles = land.singles(thetas, key_single, x)
-        known = _measured(land, look, here, singles(x), thetas, x, state, stage)
+        singles = objective.singles(thetas, key_single, x)
+        known = _measured(objective, look, here, singles(x), thetas, x, state, stage)
         # Few draws would make the same error in slope and curvature; then what was known before.
         earlier = (state.count > 0) & (not fine)
         bends = jnp.where(earlier, state.curvature, known.curvature)
@@ -135,16 +154,16 @@ class Newton(Descent):
         early = (stage.number <= _FIRST) & (not few)
         rounds = jnp.where(early, _FIRST * stage.iterations, stage.iterations)
         solution, slopes, noises, step, reach = _solve(
-            land, look, here, x, metric, longest, reach, rounds, stage.iterations, not few
+            objective, look, here, x, metric, longest, reach, rounds, stage.iterations, not few
         )
 
         shape_of_errors = inverse(metric)
         sigma, noise = _uncertainties(
-            land, thetas, key_scout, solution, shape_of_errors, noises[-1]
+            objective, thetas, key_scout, solution, shape_of_errors, noises[-1]
         )
         # Between two draws a kinked cost is straight: it looks settled, to within their distance.
         noise = noise + jnp.sum(jnp.square(apart / total))
-        size, new = land.belief.effective_size, stage.batch_size
+        size, new = stage.size, stage.rows
         if few:  # a draw is worth what an observation is
             sigma, noise = 1.0 / size, jnp.asarray(1.0 / total)
         before = jnp.maximum(size - new, 0.0)
@@ -165,11 +184,17 @@ class Newton(Descent):
         )
         # Where the stage ends, the cost may bend otherwise than where it began.
         there = look(solution)
-        ends = _measured(land, look, there, singles(solution), thetas, solution, known, stage)
+        ends = _measured(objective, look, there, singles(solution), thetas, solution, known, stage)
         bends = ends.curvature + jnp.diag(_guess(ends, ends.curvature, solution))
         course = Course(slopes, noises, positive(bends), gain, settled.astype(gain.dtype))
         known = eqx.tree_at(lambda track: (track.reach, track.variance), known, (reach, left))
         return x_next, known, course
+
+
+def _root(key: Array, number: Array, samples: tuple[int, int]) -> Array:
+    """What a stage's draws derive from: of very many, the stage's number alone."""
+    fine = math.prod(samples) >= _FINE
+    return random.fold_in(random.key(0), number) if fine else key
 
 
 def positive(curvature: Float[Array, "d d"]) -> Float[Array, "d d"]:
@@ -217,7 +242,7 @@ def _apart(known: Track, x: Decision) -> Float[Array, " d"]:
 
 
 def _measured(
-    land: Landscape,
+    objective: SampledObjective,
     look: Look,
     here: Point,
     squares: Decision,
@@ -231,11 +256,11 @@ def _measured(
     The derivative comes from differences of the gradient with the same draws; `squares` is the mean
     square of the gradient of a single draw.
     """
-    d, fresh = x.size, float(stage.thetas * stage.draws)
+    d, fresh = x.size, float(math.prod(stage.samples))
     fine = fresh >= _FINE
     before = jnp.minimum(state.count, _PATIENCE)
     weight = jnp.where(state.count > 0, fresh / (fresh + before), 1.0)
-    slope = land.slope(here).ravel()
+    slope = objective.slope(here).ravel()
     squares = state.squares + weight * (squares.ravel() - state.squares)
     if fine:  # then the mean is known, and what is left is spread
         squares = jnp.maximum(squares - jnp.square(slope), 0.0)
@@ -246,15 +271,15 @@ def _measured(
     scale = 1.0 + jnp.abs(x).ravel()
     width = (_PROBE if fine else _WIDE_PROBE) * _apart(state, x)
     # Between two counts a cost such as a newsvendor's is straight, and its slope jumps at them.
-    width = jnp.maximum(width, land.spacing(thetas, x))
+    width = jnp.maximum(width, objective.spacing(thetas, x))
     width = jnp.clip(width, 1e-5 * scale, scale)
 
     def probe(i: Array) -> tuple[Array, Array]:
         move = jnp.where(jnp.arange(d) == i, width, 0.0).reshape(x.shape)
-        ways = jax.vmap(land.problem.feasible.project)(jnp.stack([x + move, x - move])) - x
+        ways = jax.vmap(objective.problem.feasible.project)(jnp.stack([x + move, x - move])) - x
         far = jnp.sum(jnp.square(ways.reshape(2, -1)), axis=1)
         way = jnp.where(far[0] >= far[1], ways[0], ways[1])
-        return way.ravel(), land.slope(look(x + way)).ravel() - slope
+        return way.ravel(), objective.slope(look(x + way)).ravel() - slope
 
     ways, changes = jax.vmap(probe)(index)
     # Least squares: A way_k = change_k, nearest to what is known already.
@@ -281,7 +306,7 @@ def _measured(
 
 
 def _solve(
-    land: Landscape,
+    objective: SampledObjective,
     look: Look,
     here: Point,
     x: Decision,
@@ -297,7 +322,7 @@ def _solve(
     From few draws every step must be taken: to refuse those that go too far by the light of these
     draws would be to choose among draws, and the mean would be wrong.
     """
-    feasible = land.problem.feasible
+    feasible = objective.problem.feasible
     shape = (iterations, *x.shape)
 
     def body(carry: PyTree) -> PyTree:
@@ -310,7 +335,7 @@ def _solve(
         step = step * jnp.minimum(1.0, reach / jnp.where(length > 0, length, 1.0))
         length = jnp.minimum(length, reach)
         there = look(x + step)
-        ahead = land.slope(there)
+        ahead = objective.slope(there)
         down, up = -jnp.sum(slope * step), jnp.sum(ahead * step)
         finite = jnp.all(jnp.isfinite(ahead))
         tiny = length <= 1e-9 * (1.0 + jnp.max(jnp.abs(x)))  # rounding is no overshooting
@@ -323,7 +348,7 @@ def _solve(
         reach = jnp.where(good, jnp.where(length >= reach, 4.0 * reach, _FAR), level * length)
         x, slope, noise = jax.tree.map(
             lambda new, old: jnp.where(good, new, old),
-            (x + step, ahead, land.noise(there)),
+            (x + step, ahead, objective.noise(there)),
             (x, slope, noise),
         )
         return k + 1, x, slope, noise, kappa, reach, slopes, noises, step
@@ -331,8 +356,8 @@ def _solve(
     start = (
         jnp.zeros((), jnp.int32),
         x,
-        land.slope(here),
-        land.noise(here),
+        objective.slope(here),
+        objective.noise(here),
         jnp.ones(()),
         reach,
         jnp.zeros(shape),
@@ -374,11 +399,11 @@ def _repeat(improve: Any, carry: PyTree) -> PyTree:
 
 
 def _uncertainties(
-    land: Landscape, thetas: PyTree, key: Array, x: Decision, to_x: Array, noise: Array
+    objective: SampledObjective, thetas: PyTree, key: Array, x: Decision, to_x: Array, noise: Array
 ) -> tuple[Array, Array]:
     """Sigma and R: the posterior variance of the optimal decision, and what simulation adds."""
     some = scouts(thetas)
-    slopes = land.side_by_side(some, key, x).gradients.reshape(-1, x.size)
+    slopes = objective.side_by_side(some, key, x).gradients.reshape(-1, x.size)
     away = (slopes - jnp.mean(slopes, axis=0)) @ to_x
     sigma = jnp.sum(jnp.square(away)) / slopes.shape[0]
     return sigma, jnp.sum(jnp.square(to_x) @ jnp.square(noise.ravel()))

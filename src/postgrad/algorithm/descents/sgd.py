@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.descents.descent import Course, Descent, Stage
 from postgrad.algorithm.step_sizes import Constant, Schedule, positive
+from postgrad.beliefs import Belief
 from postgrad.numerics.validate import is_concrete
 from postgrad.problem.problem import Decision
 
@@ -43,6 +44,17 @@ class SGD(Descent):
         del x
         return ()
 
+    def sample_thetas(
+        self,
+        belief: Belief,
+        key: Array,
+        number: Int[Array, ""],
+        iterations: int,
+        samples: tuple[int, int],
+    ) -> PyTree:
+        """New draws for each of the K steps."""
+        return fresh_thetas(belief, key, iterations, samples)
+
     def descend(self, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:
         """K plain steps."""
 
@@ -50,7 +62,7 @@ class SGD(Descent):
             del x, i
             return -self.schedule(stage.number) * gradient, state
 
-        return walk(step, stage, x, state)
+        return take_steps(step, stage, x, state)
 
     def step_size(self, number: Int[Array, ""]) -> Float[Array, ""]:
         """a_t."""
@@ -73,6 +85,17 @@ class Optax(Descent):
         """The optimiser's own state."""
         return self.optimizer.init(x)
 
+    def sample_thetas(
+        self,
+        belief: Belief,
+        key: Array,
+        number: Int[Array, ""],
+        iterations: int,
+        samples: tuple[int, int],
+    ) -> PyTree:
+        """New draws for each of the K steps."""
+        return fresh_thetas(belief, key, iterations, samples)
+
     def descend(self, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:
         """K steps of the optimiser."""
 
@@ -81,7 +104,7 @@ class Optax(Descent):
             move, state = self.optimizer.update(gradient, state, x)
             return jnp.asarray(move), state
 
-        return walk(step, stage, x, state)
+        return take_steps(step, stage, x, state)
 
     def step_size(self, number: Int[Array, ""]) -> Array:
         """Such steps have no common scale."""
@@ -89,10 +112,17 @@ class Optax(Descent):
         return jnp.ones(())
 
 
+def fresh_thetas(belief: Belief, key: Array, iterations: int, samples: tuple[int, int]) -> PyTree:
+    """Independent draws theta ~ pi_t, `samples[0]` for each of the K steps."""
+    return belief.sample(random.fold_in(key, 0), (iterations, samples[0]))
+
+
 Step = Callable[[Array, PyTree, Decision, Array], tuple[Array, PyTree]]
 
 
-def walk(step: Step, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:
+def take_steps(
+    step: Step, stage: Stage, x: Decision, state: PyTree
+) -> tuple[Decision, PyTree, Course]:
     """K projected steps: theta from the posterior, xi from the model at theta.
 
     Args:
@@ -101,23 +131,24 @@ def walk(step: Step, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision
         x: x_t.
         state: The step's own state.
     """
-    land = stage.landscape
-    problem, belief = land.problem, land.belief
-    shape = (stage.iterations, stage.thetas)
+    objective, problem = stage.objective, stage.objective.problem
+    shape = (stage.iterations, stage.samples[0])
     each = jax.vmap(lambda i: random.fold_in(stage.key, i))(2 + jnp.arange(math.prod(shape)))
-    thetas = belief.sample(random.fold_in(stage.key, 0), shape)
 
     def iterate(carry: PyTree, draws: PyTree) -> PyTree:
         x, state, i = carry
         estimates = _map(
-            lambda theta, key: land.gradient.estimate(problem, belief, x, theta, key), *draws
+            lambda theta, key: objective.gradient.estimate(
+                problem, objective.mixture, x, theta, key
+            ),
+            *draws,
         )
         gradient, noise = _mean_and_error(estimates)
         move, state = step(gradient, state, x, i)
         return (problem.feasible.project(x + move), state, i + 1), (gradient, noise)
 
     start = (x, state, jnp.zeros((), jnp.int32))
-    (x, state, _), (gradient, noise) = _scan(iterate, start, (thetas, each.reshape(shape)))
+    (x, state, _), (gradient, noise) = _scan(iterate, start, (stage.thetas, each.reshape(shape)))
     unknown = jnp.asarray(jnp.nan)
     curvature = jnp.full((x.size, x.size), jnp.nan)
     return x, state, Course(gradient, noise, curvature, unknown, unknown)

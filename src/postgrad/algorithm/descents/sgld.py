@@ -7,7 +7,8 @@ from jax import random
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.descents.descent import Course, Descent, Stage
-from postgrad.algorithm.descents.sgd import SGD, walk
+from postgrad.algorithm.descents.sgd import SGD, fresh_thetas, take_steps
+from postgrad.beliefs import Belief
 from postgrad.errors import StepSizeError
 from postgrad.numerics.validate import as_array, is_concrete
 from postgrad.problem.problem import Decision
@@ -49,6 +50,17 @@ class SGLD(Descent):
         """No state."""
         return self.steps.init(x)
 
+    def sample_thetas(
+        self,
+        belief: Belief,
+        key: Array,
+        number: Int[Array, ""],
+        iterations: int,
+        samples: tuple[int, int],
+    ) -> PyTree:
+        """New draws for each of the K steps."""
+        return fresh_thetas(belief, key, iterations, samples)
+
     def descend(self, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:
         """K steps, each with a push of its own."""
         a = self.step_size(stage.number)
@@ -59,7 +71,7 @@ class SGLD(Descent):
             push = random.normal(random.fold_in(root, i), x.shape)
             return -a * gradient + jnp.sqrt(2.0 * a * heat) * push, state
 
-        return walk(step, stage, x, state)
+        return take_steps(step, stage, x, state)
 
     def step_size(self, number: Int[Array, ""]) -> Array:
         """a_t."""

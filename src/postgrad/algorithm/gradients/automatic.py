@@ -22,19 +22,20 @@ class Automatic(Gradient):
     """
 
     unbiased: ClassVar[bool] = True
+    along_paths: ClassVar[bool] = True
 
     def surrogate(
         self,
         problem: Problem,
-        belief: Belief,
+        mixture: Belief | None,
         x: Decision,
         theta: PyTree,
         key: Array,
-        level: float | Array = 0.0,
+        baseline: float | Array = 0.0,
     ) -> tuple[Array, Array]:
         """The choice is made when the program is traced, and costs nothing when it runs."""
         chosen = self.choice(problem, x, theta)
-        return chosen.surrogate(problem, belief, x, theta, key, level)
+        return chosen.surrogate(problem, mixture, x, theta, key, baseline)
 
     def choice(self, problem: Problem, x: Decision, theta: PyTree) -> Gradient:
         """The estimator for the problem."""
@@ -43,9 +44,9 @@ class Automatic(Gradient):
             return Pathwise()
         return Enumerate() if 0 < kind.values <= _FEW else Score()
 
-    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
         """As the choice does."""
-        return self.choice(problem, x, theta).uses_level(problem, x, theta)
+        return self.choice(problem, x, theta).uses_baseline(problem, x, theta)
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """As the choice does."""

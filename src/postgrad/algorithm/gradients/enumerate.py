@@ -25,22 +25,22 @@ class Enumerate(Gradient):
     def surrogate(
         self,
         problem: Problem,
-        belief: Belief,
+        mixture: Belief | None,
         x: Decision,
         theta: PyTree,
         key: Array,
-        level: float | Array = 0.0,
+        baseline: float | Array = 0.0,
     ) -> tuple[Array, Array]:
         """H(x, theta)."""
-        del belief, key, level
+        del mixture, key, baseline
         law = problem.model(x, theta)
         values = law.enumerate_support(expand=False)
         costs = jax.vmap(lambda xi: problem.cost(x, xi))(values)
         expected = jnp.sum(jnp.exp(jax.vmap(law.log_prob)(values)) * costs)
         return expected, expected
 
-    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """No score, no level."""
+    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """No score, no baseline."""
         del problem, x, theta
         return False
 

@@ -4,17 +4,17 @@ import abc
 from collections.abc import Callable
 from typing import ClassVar
 
-import equinox as eqx
 import jax
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs import Belief
 from postgrad.errors import GradientError
+from postgrad.numerics.module import Module
 from postgrad.problem.problem import Decision, Problem
 
 
-class Gradient(eqx.Module):
+class Gradient(Module):
     """An estimate of the gradient in x of E_{theta ~ pi} H(x, theta), from one draw of theta.
 
     An estimator is the derivative of a surrogate: a function of x, given theta and a key for xi,
@@ -24,46 +24,56 @@ class Gradient(eqx.Module):
     Laws, checked for every final class of this room: the mean over draws equals the finite
     difference of the exact Bayesian average within its standard error, if `unbiased` says so, and
     differs from it on a decision-dependent problem, if not.
+
+    Attributes:
+        unbiased: Whether the mean over draws is the gradient of the averaged cost.
+        uses_mixture: Whether `surrogate` reads the belief's mixture density. Others never touch
+            the belief, and are given None.
+        along_paths: Whether the estimate is the derivative along the sampled path x -> xi wherever
+            draws are differentiable, so that xi may be drawn in any way that leaves the
+            distribution of the cost as it is.
     """
 
     unbiased: ClassVar[bool]
+    uses_mixture: ClassVar[bool] = False
+    along_paths: ClassVar[bool] = False
 
     @abc.abstractmethod
     def surrogate(
         self,
         problem: Problem,
-        belief: Belief,
+        mixture: Belief | None,
         x: Decision,
         theta: PyTree,
         key: Array,
-        level: float | Array = 0.0,
+        baseline: float | Array = 0.0,
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """What to differentiate in x, and the cost itself.
 
         Args:
             problem: Cost and model.
-            belief: pi_t.
+            mixture: pi_t, if `uses_mixture`; else None.
             x: Where.
-            theta: One draw from the belief.
+            theta: One draw from pi_t.
             key: Decides xi ~ f(.; x, theta).
-            level: b, where scores measure costs from; zero in the paper. Any b that the draw does
-                not know is right, since E grad_x log f = 0; one near the expected cost makes the
-                variance far smaller.
+            baseline: b, subtracted from the cost that a score is multiplied with; zero in the
+                paper. Any b that does not depend on xi keeps the mean, since E grad_x log f = 0;
+                a b near the expected cost makes the variance far smaller.
         """
 
     @abc.abstractmethod
-    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """Whether `level` makes a difference."""
+    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """Whether `baseline` makes a difference."""
 
     @abc.abstractmethod
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """Raise `GradientError` where the estimator would be wrong for the problem."""
 
     def estimate(
-        self, problem: Problem, belief: Belief, x: Decision, theta: PyTree, key: Array
+        self, problem: Problem, mixture: Belief | None, x: Decision, theta: PyTree, key: Array
     ) -> Decision:
         """The derivative of the surrogate: the estimate from one draw of (theta, xi)."""
-        return jax.grad(lambda x: self.surrogate(problem, belief, x, theta, key)[0])(x)
+        return jax.grad(lambda x: self.surrogate(problem, mixture, x, theta, key)[0])(x)
 
 
 def check_score(problem: Problem, x: Decision, theta: PyTree) -> None:
@@ -89,7 +99,7 @@ def score_surrogate(
     x: Decision,
     theta: PyTree,
     key: Array,
-    level: float | Array,
+    baseline: float | Array,
 ) -> tuple[Array, Array]:
     """H + (h - b) log_f with xi ~ f(.; x, theta) held fixed.
 
@@ -98,4 +108,4 @@ def score_surrogate(
     # at a fixed x, as some draws refuse to be differentiated
     xi = problem.model(lax.stop_gradient(x), theta).sample(key)
     h = problem.cost(x, xi)
-    return h + lax.stop_gradient(h - level) * log_f(x, xi), h
+    return h + lax.stop_gradient(h - baseline) * log_f(x, xi), h

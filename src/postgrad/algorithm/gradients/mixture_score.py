@@ -1,5 +1,6 @@
 """The paper's estimator for decision-dependent uncertainty."""
 
+import functools
 from typing import ClassVar
 
 from jaxtyping import Array, PyTree
@@ -17,22 +18,23 @@ class MixtureScore(Gradient):
     """
 
     unbiased: ClassVar[bool] = True
+    uses_mixture: ClassVar[bool] = True
 
     def surrogate(
         self,
         problem: Problem,
-        belief: Belief,
+        mixture: Belief | None,
         x: Decision,
         theta: PyTree,
         key: Array,
-        level: float | Array = 0.0,
+        baseline: float | Array = 0.0,
     ) -> tuple[Array, Array]:
         """Both terms at one draw."""
-        return score_surrogate(
-            problem, lambda x, xi: belief.log_mixture(problem.model, x, xi), x, theta, key, level
-        )
+        assert mixture is not None  # `uses_mixture`
+        log_f_hat = functools.partial(mixture.log_mixture, problem.model)
+        return score_surrogate(problem, log_f_hat, x, theta, key, baseline)
 
-    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
         """Where the model depends on x."""
         return problem.kind(x, theta).depends_on_decision
 

@@ -22,19 +22,19 @@ class Partial(Gradient):
     def surrogate(
         self,
         problem: Problem,
-        belief: Belief,
+        mixture: Belief | None,
         x: Decision,
         theta: PyTree,
         key: Array,
-        level: float | Array = 0.0,
+        baseline: float | Array = 0.0,
     ) -> tuple[Array, Array]:
         """The cost with xi held fixed."""
-        del belief, level
+        del mixture, baseline
         cost = problem.cost(x, problem.model(lax.stop_gradient(x), theta).sample(key))
         return cost, cost
 
-    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """No score, no level."""
+    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """No score, no baseline."""
         del problem, x, theta
         return False
 

@@ -24,23 +24,24 @@ class Pathwise(Gradient):
     """
 
     unbiased: ClassVar[bool] = True
+    along_paths: ClassVar[bool] = True
 
     def surrogate(
         self,
         problem: Problem,
-        belief: Belief,
+        mixture: Belief | None,
         x: Decision,
         theta: PyTree,
         key: Array,
-        level: float | Array = 0.0,
+        baseline: float | Array = 0.0,
     ) -> tuple[Array, Array]:
         """The cost along the path of one draw."""
-        del belief, level
+        del mixture, baseline
         cost = problem.cost(x, problem.model(x, theta).sample(key))
         return cost, cost
 
-    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """No score, no level."""
+    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """No score, no baseline."""
         del problem, x, theta
         return False
 

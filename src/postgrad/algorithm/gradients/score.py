@@ -24,19 +24,19 @@ class Score(Gradient):
     def surrogate(
         self,
         problem: Problem,
-        belief: Belief,
+        mixture: Belief | None,
         x: Decision,
         theta: PyTree,
         key: Array,
-        level: float | Array = 0.0,
+        baseline: float | Array = 0.0,
     ) -> tuple[Array, Array]:
         """Both terms at one draw."""
-        del belief
+        del mixture
         return score_surrogate(
-            problem, lambda x, xi: log_density(problem.model(x, theta), xi), x, theta, key, level
+            problem, lambda x, xi: log_density(problem.model(x, theta), xi), x, theta, key, baseline
         )
 
-    def uses_level(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
         """Where the model depends on x."""
         return problem.kind(x, theta).depends_on_decision
 

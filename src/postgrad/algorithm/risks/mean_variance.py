@@ -13,18 +13,19 @@ from postgrad.numerics.validate import as_array, is_concrete
 class MeanVariance(Risk):
     """E_pi H + c Var_pi H.
 
-    Its weights are (1 + 2 c (H_j - mean H)) / m; thetas with low costs may get negative ones, since
-    the variance also punishes being lucky. c has the unit of one over a cost.
+    The weights are (1 + 2 c (H_j - mean H)) / m: negative for thetas of very low cost, since these
+    too add to the variance.
+
+    Args:
+        c: The price of variance, zero or more, in units of one over a cost.
+
+    Raises:
+        SettingError: If c is not such a number.
     """
 
     c: Float[Array, ""]
 
     def __init__(self, c: Any):
-        """The price of variance.
-
-        Raises:
-            SettingError: If it is negative.
-        """
         self.c = as_array(c, SettingError, "c")
         if self.c.shape != () or (is_concrete(self.c) and not self.c >= 0):
             raise SettingError(f"c must be a number, zero or more, got {c!r}")

@@ -2,14 +2,14 @@
 
 import abc
 
-import equinox as eqx
 from jaxtyping import Array, Float
 
 from postgrad.errors import SettingError
+from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array, is_concrete
 
 
-class Risk(eqx.Module):
+class Risk(Module):
     """What to minimise when theta is uncertain: rho_{theta ~ pi} H(x, theta).
 
     The Bayesian risk optimisation of Zhou and Xie (2015) and Wu, Zhu and Zhou (2018), which the
@@ -19,7 +19,7 @@ class Risk(eqx.Module):
         grad_x rho  =  sum_j w_j(H) grad_x H(x, theta_j),
 
     so a risk measure is a rule for weights. H_j itself is an average over a few draws of xi, whose
-    error goes into the weights: the inner draws must be many enough that H_j orders the thetas
+    error goes into the weights: there must be enough of these draws that H_j orders the thetas
     (docs/risk.md says how many).
 
     Laws, checked for every final class: the weights sum to one; adding a constant to all costs adds
@@ -35,13 +35,13 @@ class Risk(eqx.Module):
         """w_j: what each cost adds to rho when it rises by one."""
 
 
-def as_level(alpha: object) -> Array:
-    """A probability level in [0, 1).
+def as_quantile(value: object) -> Array:
+    """A number in [0, 1).
 
     Raises:
-        SettingError: If it is none.
+        SettingError: If the value is not one.
     """
-    level = as_array(alpha, SettingError, "alpha")
-    if level.shape != () or (is_concrete(level) and not 0.0 <= float(level) < 1.0):
-        raise SettingError(f"alpha must be a number in [0, 1), got {alpha!r}")
-    return level
+    quantile = as_array(value, SettingError, "quantile")
+    if quantile.shape != () or (is_concrete(quantile) and not 0.0 <= quantile < 1.0):
+        raise SettingError(f"quantile must be a number in [0, 1), got {value!r}")
+    return quantile

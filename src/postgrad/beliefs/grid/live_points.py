@@ -10,9 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jaxtyping import PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
 
-from postgrad.beliefs.grid.sufficient_weights import SufficientWeights
+from postgrad.beliefs.grid.sufficient_weights import TOLERANCE, SufficientWeights
+from postgrad.numerics.fixed import fixed_leaves
 
 _NEVER = 1 << 62
 
@@ -32,19 +34,25 @@ def patience(state: PyTree) -> int:
     return max(4, 2 * int(min(ratios))) if ratios else _NEVER
 
 
-def focused(state: PyTree) -> PyTree:
-    """The state with the weights in it looking at all their points anew."""
-    return _each(state, SufficientWeights.focused)
+def focused(state: PyTree, stacked: bool = False) -> PyTree:
+    """The state with the weights in it looking at all their points anew.
+
+    Args:
+        state: A state, or the states of many streams with one list of points for all.
+        stacked: Whether it is the latter, with the streams along the leading axis.
+    """
+    return _each(state, SufficientWeights.focused, stacked)
 
 
-def unfocused(state: PyTree) -> PyTree:
-    """The state with all points of the weights in it live."""
-    return _each(state, SufficientWeights.unfocused)
+def unfocused(state: PyTree, stacked: bool = False) -> PyTree:
+    """The state with all points of the weights in it live. See `focused`."""
+    return _each(state, SufficientWeights.unfocused, stacked)
 
 
-def is_sound(state: PyTree) -> bool:
-    """Whether what the weights in a state left out is negligible."""
-    return all(node.is_sound for node in _nodes(state))
+def is_negligible(state: PyTree) -> Bool[Array, ""]:
+    """Whether the points that are not computed weigh next to nothing, in all runs of a stack."""
+    shares = [jnp.all(node.missing <= TOLERANCE) for node in _nodes(state)]
+    return jnp.all(jnp.asarray(shares, bool))
 
 
 def _is_node(node: Any) -> bool:
@@ -55,7 +63,21 @@ def _nodes(tree: PyTree) -> list[SufficientWeights]:
     return [node for node in jax.tree.leaves(tree, is_leaf=_is_node) if _is_node(node)]
 
 
-def _each(tree: PyTree, change: Callable[[SufficientWeights], SufficientWeights]) -> PyTree:
+def _each(
+    tree: PyTree, change: Callable[[SufficientWeights], SufficientWeights], stacked: bool
+) -> PyTree:
+    def changed(node: Any) -> Any:
+        if not _is_node(node):
+            return node
+        # Weights take a stack of streams along the last axis.
+        return _moved(change(_moved(node, 0, -1)), -1, 0) if stacked else change(node)
+
+    return jax.tree.map(changed, tree, is_leaf=_is_node)
+
+
+def _moved(weights: SufficientWeights, source: int, to: int) -> SufficientWeights:
+    """The weights with the axis of streams elsewhere in all arrays that stages change."""
+    fixed = fixed_leaves(weights)
     return jax.tree.map(
-        lambda node: change(node) if _is_node(node) else node, tree, is_leaf=_is_node
+        lambda is_fixed, leaf: leaf if is_fixed else jnp.moveaxis(leaf, source, to), fixed, weights
     )

@@ -48,6 +48,10 @@ class Ball(FeasibleSet):
         x = as_decision(x, self.center.shape)
         return jnp.maximum(_norm(x - self.center) - self.radius, 0.0)
 
+    def bounds(self) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """center - radius and center + radius."""
+        return self.center - self.radius, self.center + self.radius
+
 
 def _norm(y: Float[Array, "..."]) -> Float[Array, ""]:
     """|y|, without overflow for entries whose square is beyond float64."""

@@ -42,6 +42,10 @@ class Box(FeasibleSet):
         x = as_decision(x, np.broadcast_shapes(self.low.shape, self.high.shape))
         return jnp.max(jnp.maximum(self.low - x, x - self.high), initial=0.0)
 
+    def bounds(self) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """(low, high)."""
+        return self.low, self.high
+
 
 def as_bounds(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
     """`low` and `high` as float64 arrays with low <= high; infinity means no bound on that side."""

@@ -116,3 +116,16 @@ class Budget(FeasibleSet):
         x = as_decision(x, self.weights.shape, exact=True)
         outside = jnp.max(jnp.maximum(self.low - x, x - self.high), initial=0.0)
         return jnp.maximum(outside, jnp.sum(self.weights * x) - self.total)
+
+    def bounds(self) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """low, and what the budget buys of each entry while all others are low, but at most high.
+
+        high_i  or  (total - sum_{k != i} weights_k low_k) / weights_i,  the smaller.
+        """
+        least = self.weights * self.low
+        free = jnp.isinf(least)
+        spent = jnp.sum(jnp.where(free, 0.0, least)) - jnp.where(free, 0.0, least)
+        some_other_is_free = jnp.sum(free) > free
+        affordable = jnp.where(some_other_is_free, jnp.inf, (self.total - spent) / self.weights)
+        # Rounding must not put a bound below `low` where the budget buys nothing more.
+        return self.low, jnp.maximum(jnp.minimum(self.high, affordable), self.low)

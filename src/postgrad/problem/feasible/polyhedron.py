@@ -1,6 +1,6 @@
 """Any number of linear constraints."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,6 +66,14 @@ class Polyhedron(FeasibleSet):
         """The largest entry of A x - b, in rows of unit length, or zero."""
         x = as_decision(x, self.A.shape[1:], exact=True)
         return jnp.max(self.A @ x - self.b, initial=0.0)
+
+    def bounds(self) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+        """The solutions of 2 d linear programmes, min x_i and max x_i, by scipy.
+
+        Inside a compiled program scipy is called back when the program runs.
+        """
+        side = jax.ShapeDtypeStruct(self.A.shape[1:], jnp.float64)
+        return jax.pure_callback(_bounds, (side, side), self.A, self.b, vmap_method="sequential")
 
 
 class _Iterate(NamedTuple):
@@ -174,3 +182,18 @@ def _dual_active_set(
 def _scale(b: Float[Array, " m"], v: Float[Array, " d"], x: Float[Array, " d"]) -> Array:
     """The size of the numbers in A x - b, row by row."""
     return jnp.abs(b) + jnp.max(jnp.abs(v)) + jnp.max(jnp.abs(x))
+
+
+def _bounds(A: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest value of each coordinate subject to A x <= b."""
+    from scipy.optimize import linprog
+
+    A, b = np.asarray(A), np.asarray(b)
+
+    def least(direction: np.ndarray) -> float:
+        """min direction @ x; -inf if scipy finds no optimum: the set is not empty."""
+        solution = linprog(direction, A_ub=A, b_ub=b, bounds=(None, None))
+        return float(solution.fun) if solution.success else -np.inf
+
+    units = np.eye(A.shape[1])
+    return np.array([least(unit) for unit in units]), np.array([-least(-unit) for unit in units])

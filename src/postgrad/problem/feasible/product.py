@@ -56,6 +56,15 @@ class Product(FeasibleSet):
         pairs = zip(self.sets, self._blocks(x), strict=True)
         return jnp.max(jnp.stack([each.violation(block) for each, block in pairs]))
 
+    def bounds(self) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+        """Those of the blocks, one after the other."""
+        pairs = [
+            [jnp.broadcast_to(side, size) for side in each.bounds()]
+            for each, size in zip(self.sets, self.sizes, strict=True)
+        ]
+        low, high = (jnp.concatenate(sides) for sides in zip(*pairs, strict=True))
+        return low, high
+
     def _blocks(self, x: Float[Array, " d"]) -> list[Float[Array, " k"]]:
         x = as_decision(x, (sum(self.sizes),), exact=True)
         ends = list(itertools.accumulate(self.sizes))[:-1]

@@ -20,3 +20,7 @@ class Reals(FeasibleSet):
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
         """Zero; NaN where x is no real number, so that a diverged x does not pass for feasible."""
         return jnp.where(jnp.all(jnp.isfinite(x)), 0.0, jnp.nan)
+
+    def bounds(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """(-inf, inf)."""
+        return jnp.asarray(-jnp.inf), jnp.asarray(jnp.inf)

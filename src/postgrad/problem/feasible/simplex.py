@@ -45,3 +45,7 @@ class Simplex(FeasibleSet):
         """The largest of -x and |sum(x) - total|."""
         x = as_decision(x, ())
         return jnp.maximum(jnp.max(-x), jnp.abs(jnp.sum(x) - self.total))
+
+    def bounds(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """(0, total); an x of one entry is always `total`."""
+        return jnp.zeros(()), self.total

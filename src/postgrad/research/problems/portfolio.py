@@ -37,20 +37,20 @@ class TailLoss(eqx.Module):
     """h((w, v), xi) = v + max(-w'xi - v, 0) / (1 - alpha).
 
     Attributes:
-        level: alpha.
+        quantile: alpha.
     """
 
-    level: Float[Array, ""]
+    quantile: Float[Array, ""]
 
     def __call__(self, x: Float[Array, " n+1"], xi: Float[Array, " n"]) -> Float[Array, ""]:
         """h(x, xi)."""
-        return x[-1] + jnp.maximum(-x[:-1] @ xi - x[-1], 0.0) / (1.0 - self.level)
+        return x[-1] + jnp.maximum(-x[:-1] @ xi - x[-1], 0.0) / (1.0 - self.quantile)
 
     def expected(self, x: Array, mean: Array, covariance: Array) -> Float[Array, ""]:
         """E h(x, xi) for normal returns."""
         w, v = x[:-1], x[-1]
         spread = jnp.sqrt(w @ covariance @ w)
-        return v + excess.normal(-w @ mean, spread, v) / (1.0 - self.level)
+        return v + excess.normal(-w @ mean, spread, v) / (1.0 - self.quantile)
 
 
 def cvar() -> Instance:

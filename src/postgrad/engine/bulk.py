@@ -1,0 +1,196 @@
+"""Many streams at once, as one array program: `jit(loop over stages(vmap over streams(stage)))`.
+
+Streams are computed in chunks small enough for the caches of a processor, on as many threads as
+there are cores; on a GPU all together. Between calls of the compiled program the host looks again
+at all points of large grids (`beliefs.grid.live_points`).
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, PyTree
+
+from postgrad.beliefs.grid import live_points
+from postgrad.numerics.cache_by_shape import once_per_shape
+from postgrad.numerics.fixed import fixed_leaves
+
+# One stage of one stream: (the stream's own numbers, its state, the stage's number) -> (the state
+# after the stage, what is kept of it).
+Stage = Callable[[PyTree, Any, Array], tuple[Any, PyTree]]
+Progress = Callable[[str, int, int], None]
+
+
+class _Size(NamedTuple):
+    """How much one call of a compiled program does: this many streams and stages."""
+
+    streams: int
+    stages: int
+
+
+# There are two sizes on a CPU, so that programs are shared, and stream i is the same bit for bit in
+# all runs of a class of sizes, and to rounding in the other.
+_FEW, _SIZE_FOR_FEW, _SIZE_FOR_MANY = 500, _Size(50, 250), _Size(200, 1000)
+_SIZE_ELSEWHERE = _Size(5000, 250)
+
+
+class Streams(NamedTuple):
+    """The states of many streams before the first stage.
+
+    Attributes:
+        moving: What stages change, stacked along the leading axis.
+        fixed: The other leaves, the same for all streams.
+    """
+
+    moving: PyTree
+    fixed: PyTree
+
+
+def alike(state: Any, count: int) -> Streams:
+    """So many streams that all begin with one state."""
+    fixed, moving = eqx.partition(state, fixed_leaves(state))
+    return Streams(
+        jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *leaf.shape)), moving), fixed
+    )
+
+
+def run(
+    stage: Stage,
+    streams: Streams,
+    own: PyTree,
+    horizon: int,
+    progress: Progress = lambda label, done, total: None,
+) -> PyTree:
+    """Stages 1, ..., horizon of all streams.
+
+    Args:
+        stage: One stage of one stream.
+        streams: The states before the first stage.
+        own: Numbers of each stream, along the leading axis.
+        horizon: How many stages.
+        progress: Called with ("simulating", stages done, of how many), summed over streams, from
+            the threads that do the work, one at a time.
+
+    Returns:
+        What was kept, (streams, stages, ...) in each leaf.
+    """
+    count = jax.tree.leaves(own)[0].shape[0]
+    on_cpu = jax.default_backend() == "cpu"
+    if on_cpu:
+        size = _SIZE_FOR_FEW if count <= _FEW else _SIZE_FOR_MANY
+    else:
+        size = _Size(min(count, _SIZE_ELSEWHERE.streams), _SIZE_ELSEWHERE.stages)
+    kept = _Kept(count, horizon, progress)
+    program = _compile((stage, streams.fixed), *_chunk(streams.moving, own, 0, size), size.stages)
+
+    def run_chunk(first: int) -> None:
+        rows = slice(first, min(first + size.streams, count))
+        _run_chunk(program, stage, streams, own, rows, size, horizon, kept)
+
+    # A call of this size keeps one core busy, and releases Python's lock meanwhile.
+    with ThreadPoolExecutor(os.cpu_count() if on_cpu else 1) as pool:
+        list(pool.map(run_chunk, range(0, count, size.streams)))
+    return kept.tree
+
+
+class _Kept:
+    """What was kept of all streams, filled in by several threads."""
+
+    def __init__(self, streams: int, horizon: int, progress: Progress):
+        self.tree: PyTree = None
+        self._shape, self._progress = (streams, horizon), progress
+        self._lock, self._done = threading.Lock(), 0
+
+    def add(self, rows: slice, first: int, count: int, kept: PyTree) -> None:
+        """Stages first, ..., first + count - 1 of some streams."""
+        with self._lock:
+            if self.tree is None:
+                self.tree = jax.tree.map(
+                    lambda leaf: np.empty((*self._shape, *leaf.shape[2:]), leaf.dtype), kept
+                )
+        for out, leaf in zip(jax.tree.leaves(self.tree), jax.tree.leaves(kept), strict=True):
+            stages = slice(first - 1, first - 1 + count)
+            out[rows, stages] = np.asarray(leaf[: rows.stop - rows.start, :count])
+        with self._lock:
+            self._done += (rows.stop - rows.start) * count
+            self._progress("simulating", self._done, self._shape[0] * self._shape[1])
+
+
+def _chunk(moving: PyTree, own: PyTree, first: int, size: _Size) -> tuple[PyTree, PyTree]:
+    """Some streams; the last ones are repeated where a chunk is not full."""
+    count = jax.tree.leaves(own)[0].shape[0]
+    rows = np.minimum(np.arange(first, first + size.streams), count - 1)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf[rows]), (moving, own))
+
+
+def _run_chunk(
+    program: Callable[..., Any],
+    stage: Stage,
+    streams: Streams,
+    own: PyTree,
+    rows: slice,
+    size: _Size,
+    horizon: int,
+    kept: _Kept,
+) -> None:
+    fixed = streams.fixed
+    states, own = _chunk(streams.moving, own, rows.start, size)
+    first = 1
+    while first <= horizon:
+        numbers = eqx.filter((stage, fixed), eqx.is_array)
+        next_look = first + live_points.patience(fixed)
+        sound = True
+        while sound and first < min(next_look, horizon + 1):
+            count = min(size.stages, horizon + 1 - first, next_look - first)
+            new, shown = program(numbers, states, own, first, count)
+            sound = bool(live_points.is_negligible(new))
+            if sound:
+                kept.add(rows, first, count, shown)
+                states = new
+                first += count
+        if first <= horizon:  # a new list of live points; nothing else changes
+            look = live_points.focused if sound else live_points.unfocused
+            fixed, states = _parted(look(eqx.combine(states, fixed), stacked=True), fixed)
+
+
+def _parted(states: Any, fixed: PyTree) -> tuple[PyTree, PyTree]:
+    is_fixed = jax.tree.map(lambda leaf: leaf is not None, fixed, is_leaf=lambda leaf: leaf is None)
+    return eqx.partition(states, is_fixed)
+
+
+@once_per_shape
+def _compile(parts: Any, states: PyTree, own: PyTree, length: int) -> Callable[..., Any]:
+    """A program of the numbers in `parts`, states, own numbers, the first stage and the count.
+
+    It computes at most `length` stages; how many is a number, so that one program serves all.
+    """
+    numbers, rest = eqx.partition(parts, eqx.is_array)
+
+    def program(numbers: Any, states: PyTree, own: PyTree, first: Array, count: Array) -> Any:
+        stage, fixed = eqx.combine(numbers, rest)
+
+        def one(own: PyTree, moving: PyTree, t: Array) -> tuple[PyTree, PyTree]:
+            state, shown = stage(own, eqx.combine(moving, fixed), t)
+            return _parted(state, fixed)[1], shown
+
+        each = jax.vmap(one, in_axes=(0, 0, None))
+
+        def body(i: Array, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
+            states, shown = carry
+            states, new = each(own, states, first + i)
+            return states, jax.tree.map(lambda out, leaf: out.at[:, i].set(leaf), shown, new)
+
+        shapes = jax.eval_shape(each, own, states, first)[1]
+        blank = jax.tree.map(
+            lambda leaf: jnp.zeros((leaf.shape[0], length, *leaf.shape[1:]), leaf.dtype), shapes
+        )
+        return lax.fori_loop(0, count, body, (states, blank))
+
+    return jax.jit(program).lower(numbers, states, own, 1, 1).compile()

@@ -1,0 +1,15 @@
+"""Batches of many sizes as arrays of few shapes."""
+
+import numpy as np
+from jaxtyping import Float
+
+# Batches of up to so many rows share one program.
+_LEAST = 8
+
+
+def padded(rows: Float[np.ndarray, "D ..."]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows padded to 8, 16, 32, ... with copies of the first, and their weights 1 or 0."""
+    count = rows.shape[0]
+    size = max(_LEAST, 1 << (count - 1).bit_length())
+    index = np.where(np.arange(size) < count, np.arange(size), 0)
+    return rows[index], (np.arange(size) < count).astype(np.float64)

@@ -1,0 +1,125 @@
+"""A stage of one stream, as two pure functions: *learn*, then *descend*.
+
+*Learn* depends on the size of the batch and on how the belief is kept. *Descend* depends on
+neither: of the belief it gets drawn thetas (`BayesianSGD.draw`), and of the batch the number of its
+rows. So another size of batch compiles *learn* anew, which is small, and not *descend*.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, Descended, Draws, Learned, State
+from postgrad.beliefs.grid import live_points
+from postgrad.distributions.density import log_density
+from postgrad.monitoring.misspecification import Monitor
+from postgrad.monitoring.progress_warnings import Teaching, teaching
+from postgrad.numerics.fixed import fixed_leaves
+from postgrad.problem.problem import Decision
+
+
+class LearnReport(eqx.Module):
+    """What *learn* reports.
+
+    Attributes:
+        learned: How well the batch was foreseen.
+        possible: Whether some theta explains each observation.
+        proper: Whether the posterior has no NaN in it.
+        negligible: Whether the points of large grids that are not computed weigh next to nothing.
+    """
+
+    learned: Learned
+    possible: Bool[Array, ""]
+    proper: Bool[Array, ""]
+    negligible: Bool[Array, ""]
+
+
+class DescendReport(eqx.Module):
+    """What *descend* reports.
+
+    Attributes:
+        decision: What is issued.
+        descended: How the descent went, and what is uncertain.
+        positive_step: Whether the step size is positive.
+        finite: Whether the gradients, the new decision and what is remembered are finite.
+        teaching: What data seen at this decision are good for.
+    """
+
+    decision: Decision
+    descended: Descended
+    positive_step: Bool[Array, ""]
+    finite: Bool[Array, ""]
+    teaching: Teaching
+
+
+def learn(
+    policy: BayesianSGD,
+    state: State,
+    monitor: Monitor,
+    batch: Float[Array, "D ..."],
+    weight: Float[Array, " D"],
+    x: Decision,
+) -> tuple[State, Monitor, LearnReport]:
+    """Bayes' rule, how well the batch was foreseen, and whether that raises an alarm.
+
+    Args:
+        policy: Whose stage it is.
+        state: The state after stage t - 1.
+        monitor: The test of whether batches come as foreseen.
+        batch: y_{t,1}, ..., y_{t,D}, padded.
+        weight: 1 for each observation, 0 for padding.
+        x: The decision in force when the batch arose.
+    """
+    new, learned = policy.learn(state, batch, weight=weight, x=x)
+    report = LearnReport(
+        learned,
+        possible=is_possible(policy, state, batch, x, learned),
+        proper=~_any_nan(eqx.filter(new.belief, fixed_leaves(new.belief), inverse=True)),
+        negligible=live_points.is_negligible(new),
+    )
+    return new, monitor.update(learned.surprise), report
+
+
+def descend(
+    policy: BayesianSGD, draws: Draws, state: State, rows: Float[Array, ""]
+) -> tuple[State, DescendReport]:
+    """K steps on the averaged cost, and the decision.
+
+    Args:
+        policy: Whose stage it is.
+        draws: What `policy.draw` drew from pi_t.
+        state: The state, whose belief is not read and may be None.
+        rows: D, how many observations the stage brought.
+    """
+    new, descended = policy.descend_on(draws, state, rows)
+    # An infinite gradient is caught before a bounded set hides it and momentum keeps it.
+    moves = [new.x, new.decision, descended.course.gradient]
+    moves += jax.tree.leaves(eqx.filter(new.progress, eqx.is_inexact_array))
+    report = DescendReport(
+        decision=new.decision,
+        descended=descended,
+        positive_step=policy.descent.step_size(state.stage) > 0,
+        finite=jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in moves])),
+        teaching=teaching(descended.outlook, new.x - state.x, draws.size, rows),
+    )
+    return new, report
+
+
+def is_possible(
+    policy: BayesianSGD, state: State, batch: Float[Array, "D ..."], x: Decision, learned: Learned
+) -> Bool[Array, ""]:
+    """Whether some theta of the belief before the batch explains each observation."""
+
+    def explained(y: Array) -> Array:
+        log_f = jax.vmap(lambda theta: log_density(policy.problem.likelihood(x, theta), y))
+        return jnp.any(log_f(state.belief.examples()) > -jnp.inf)
+
+    return jnp.all(jax.vmap(explained)(batch) | (learned.log_predictive > -jnp.inf))
+
+
+def _any_nan(tree: Any) -> Bool[Array, ""]:
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+    return jnp.any(jnp.asarray([jnp.any(jnp.isnan(leaf)) for leaf in leaves], bool))

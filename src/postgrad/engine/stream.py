@@ -1,0 +1,219 @@
+"""One stream on the host: stage by stage, each from a snapshot to the next, changing nothing."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
+from postgrad.beliefs import Belief
+from postgrad.beliefs.grid import live_points
+from postgrad.beliefs.kept_likelihood import room, with_room
+from postgrad.engine.padding import padded
+from postgrad.engine.programs import programs, split
+from postgrad.engine.stage import DescendReport, LearnReport
+from postgrad.errors import DivergenceError, ImpossibleDataError, StepSizeError, SupportError
+from postgrad.monitoring.misspecification import Monitor
+from postgrad.monitoring.progress_warnings import Stall
+from postgrad.problem.problem import kind_of
+
+
+class Report(eqx.Module):
+    """What a stage reports.
+
+    Attributes:
+        learn: What learning reports.
+        descend: What the descent reports.
+    """
+
+    learn: LearnReport
+    descend: DescendReport
+
+    def info(self, rows: int) -> Info:
+        """What the stage tells about itself, of a batch with so many rows without its padding."""
+        learned, descended = self.learn.learned, self.descend.descended
+        foreseen = learned.log_predictive[:rows]
+        return Info(foreseen, learned.surprise, descended.course, descended.outlook)
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """Everything that is known between two batches.
+
+    Attributes:
+        stage: How many batches were observed.
+        decision: The decision in force.
+        belief: pi_t.
+        search: The rest of the algorithm's state: the iterate, what the descent remembers.
+        monitor: The test of whether batches come as foreseen.
+        info: What the last stage told about itself; None before the first.
+        stall: Counts stages without progress.
+        warning: What the last stage gave reason to warn of, if anything.
+        next_look: The stage at which to look at all points of large grids again.
+        room: How many rows fit into the data that the belief keeps.
+        fixed_since: The stage at which arrays that stages do not change were last replaced; 0 if
+            they are those of the beginning.
+    """
+
+    stage: int
+    decision: np.ndarray
+    belief: Belief
+    search: State
+    monitor: Monitor
+    info: Info | None
+    stall: Stall
+    warning: UserWarning | None
+    next_look: int
+    room: int
+    fixed_since: int
+
+    @property
+    def state(self) -> State:
+        """What the algorithm carries from stage to stage."""
+        return dataclasses.replace(self.search, belief=self.belief)
+
+
+class Stream:
+    """Computes the stages of one stream.
+
+    Attributes:
+        policy: Whose stages these are.
+        event_shape: The shape of one observation.
+        start: The snapshot before the first batch.
+    """
+
+    def __init__(self, policy: BayesianSGD, belief: Belief, x: Any, alpha: Any):
+        """Tries all parts on each other; see `BayesianSGD.init` and `Monitor`."""
+        self.policy = policy
+        state = policy.init(belief, x)
+        theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
+        likelihood = policy.problem.likelihood
+        self.event_shape = policy.problem.event_shape(state.x, theta)
+        self._data_depend = kind_of(likelihood, state.x, theta).depends_on_decision
+        self._numbers, rest = split(policy)
+        self._programs = programs(rest)
+        self.start = Snapshot(
+            stage=0,
+            decision=np.asarray(state.decision),
+            belief=state.belief,
+            search=dataclasses.replace(state, belief=None),
+            monitor=Monitor(self.event_shape, alpha=alpha),
+            info=None,
+            stall=Stall(),
+            warning=None,
+            next_look=live_points.patience(state.belief),
+            room=room(state.belief),
+            fixed_since=0,
+        )
+
+    def after(
+        self, before: Snapshot, rows: Float[np.ndarray, "D ..."], x: np.ndarray | None = None
+    ) -> Snapshot:
+        """One stage.
+
+        Args:
+            before: Where to start from; it is not changed.
+            rows: The batch.
+            x: The decision in force, if not the last one issued.
+
+        Raises:
+            SupportError, ImpossibleDataError, ModelError: If the batch cannot have happened.
+            StepSizeError: If the schedule has come to a step size that is not positive.
+            DivergenceError: If the gradient or the new decision is not finite.
+        """
+        batch, weight = padded(rows)
+        belief, free, fixed_since = before.belief, before.room, before.fixed_since
+        if free < len(batch):
+            belief = with_room(belief, len(batch))
+            free = room(belief)
+        data = (batch, weight, x, float(len(rows)))
+        belief, search, monitor, report = self._stage(before, belief, *data)
+        if not (report.learn.possible and report.learn.proper):
+            self._refuse(before, rows, x)
+        if not report.learn.negligible:  # then all points are computed
+            belief, fixed_since = live_points.unfocused(before.belief), before.stage + 1
+            belief, search, monitor, report = self._stage(before, belief, *data)
+        self._check(before, report.descend)
+        stall, warning = before.stall.after(*self._signs(report.descend))
+        stage, next_look = before.stage + 1, before.next_look
+        if stage >= next_look:
+            belief = live_points.focused(belief)
+            next_look, fixed_since = stage + live_points.patience(belief), stage
+        return Snapshot(
+            stage=stage,
+            decision=np.asarray(report.descend.decision),
+            belief=belief,
+            search=search,
+            monitor=monitor,
+            info=report.info(len(rows)),
+            stall=stall,
+            warning=warning,
+            next_look=next_look,
+            room=free - len(rows),
+            fixed_since=fixed_since,
+        )
+
+    def without_data(self, before: Snapshot) -> np.ndarray | None:
+        """Where the descent goes on to without a batch; None if that is not finite."""
+        draws = self._programs.draw(self._numbers, before.belief, before.search)
+        _, report = self._programs.descend(self._numbers, draws, before.search, 0.0)
+        decision = np.asarray(report.decision)
+        return decision if np.isfinite(decision).all() else None
+
+    def _stage(
+        self,
+        before: Snapshot,
+        belief: Belief,
+        batch: np.ndarray,
+        weight: np.ndarray,
+        x: np.ndarray | None,
+        rows: float,
+    ) -> tuple[Belief, State, Monitor, Report]:
+        """Learn, then descend."""
+        belief, draws, monitor, learn = self._programs.learn(
+            self._numbers, belief, before.search, before.monitor, batch, weight, x
+        )
+        search, descend = self._programs.descend(self._numbers, draws, before.search, rows)
+        return belief, search, monitor, jax.tree.map(np.asarray, Report(learn, descend))
+
+    def _signs(self, report: DescendReport) -> tuple[bool, bool, float, float]:
+        """Whether the descent settled (NaN: it cannot tell), and what the data are good for."""
+        settled = not bool(report.descended.course.settled == 0)
+        stands, value, usual = report.teaching
+        if not self._data_depend:
+            return settled, False, 0.0, 0.0
+        return settled, bool(stands), float(value), float(usual)
+
+    def _check(self, before: Snapshot, report: DescendReport) -> None:
+        if not report.positive_step:
+            raise StepSizeError(f"the step size at stage {before.stage + 1} must be positive")
+        if not report.finite:
+            gradient = np.asarray(report.descended.course.gradient)
+            raise DivergenceError(
+                f"the step from x = {before.decision[()]} is not finite: the gradient was "
+                f"{gradient.tolist()}; use smaller steps or a bounded feasible set"
+            )
+
+    def _refuse(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> None:
+        """Finds out what is wrong with a batch that cannot have happened, and says so."""
+        problem, thetas = self.policy.problem, before.belief.examples()
+        place = jnp.asarray(before.decision if x is None else x)
+        problem.check_models(place, thetas)
+        for number, row in enumerate(rows):
+            y = jnp.asarray(row)
+            inside = jax.vmap(lambda theta, y=y: problem.likelihood(place, theta).support(y))(
+                thetas
+            )
+            if not np.any(inside):
+                raise SupportError(
+                    f"row {number} of the batch, {row}, lies outside the model's support "
+                    f"for every theta, at x = {np.asarray(place)}"
+                )
+        raise ImpossibleDataError(
+            f"no theta in the belief's support explains the batch {rows.tolist()} "
+            f"at x = {np.asarray(place)}: each has density zero"
+        )
