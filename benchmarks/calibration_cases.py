@@ -137,7 +137,7 @@ def _coefficients(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
 
 _LINE = tuple(
     _bound(
-        pg.beliefs.Gaussian({"base": 10.0, "slope": 2.0}, covariance=np.asarray(covariance)),
+        pg.beliefs.Gaussian({"base": 10.0, "slope": 2.0}, covariance_matrix=np.asarray(covariance)),
         _response,
     )
     for covariance in ([[9.0, 1.0], [1.0, 1.0]], [[9e6, 0.0], [0.0, 1e6]])

@@ -261,10 +261,10 @@ def test_histories_grow_with_the_data():
     subject = pg.Agent(problem, belief, 0.0, **pg.presets.paper())
     assert subject.belief.stores_history
     rng, capacities = np.random.default_rng(0), []
-    for _ in range(4):  # padded to 64: the second and the third have no room
-        subject.observe(1.0 + rng.standard_t(5.0, 50))
-        capacities.append(room(subject.state) + int(subject.belief.evidence.count))
-    assert capacities == [64, 128, 256, 256]
-    assert subject.belief.evidence.count == 200
-    particles, weights = subject.belief.particles, subject.belief.probabilities
+    for _ in range(4):  # padded to 128: the third has no room
+        subject.observe(1.0 + rng.standard_t(5.0, 100))
+        capacities.append(room(subject.state) + int(subject.belief.kept.count))
+    assert capacities == [256, 256, 1024, 1024]
+    assert subject.belief.kept.count == 400
+    particles, weights = subject.belief.thetas, subject.belief.probabilities
     assert float(weights @ particles) == pytest.approx(1.0, abs=0.35)

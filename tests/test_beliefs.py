@@ -15,7 +15,7 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.kept_likelihood import History
+from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.distributions.density import log_density
 from postgrad.numerics.fixed import fixed_leaves
 
@@ -312,8 +312,8 @@ def learn(belief, model, data):
 
 def posterior(belief):
     """Without the data that some keep: two rows of one may be one row of two."""
-    histories = jax.tree.leaves(belief, is_leaf=lambda node: isinstance(node, History))
-    return [leaf for leaf in histories if not isinstance(leaf, History)]
+    histories = jax.tree.leaves(belief, is_leaf=lambda node: isinstance(node, KeptRows))
+    return [leaf for leaf in histories if not isinstance(leaf, KeptRows)]
 
 
 def assert_same(one, other, tolerance=1e-9):
@@ -398,6 +398,38 @@ def test_arrays_that_batches_leave_alone_are_fixed():
     marks = fixed_leaves(CASES[pg.beliefs.Grid][5][0]()).weights
     assert all([marks.everything.natural, marks.live.log_prior])
     assert not marks.statistics
+
+
+@LAW
+def test_mean_and_spread_are_those_of_the_draws(belief, model):
+    """Within five standard errors, those of a standard deviation from the fourth moment."""
+    learned = learn(belief, model, batches(belief, model))
+    n = 20_000
+    found = jax.jit(lambda belief: (belief.mean(), belief.spread()))(learned)
+    draws = jax.jit(lambda belief: belief.sample(random.key(3), (n,)))(learned)
+    for mean, spread, leaf in zip(*map(jax.tree.leaves, (*found, draws)), strict=True):
+        gap = np.asarray(leaf) - np.mean(leaf, axis=0)
+        variance = np.mean(gap**2, axis=0)
+        assert np.isfinite(spread).all()
+        close = 5 * np.sqrt(variance / n) + 1e-9
+        wide = 5 * np.sqrt((np.mean(gap**4, axis=0) - variance**2) / n) + 1e-9
+        if isinstance(belief, pg.beliefs.DirichletProcess):  # 1,024 draws themselves
+            close, wide = (np.sqrt(1 + n / 1024) * error for error in (close, wide))
+        assert np.all(np.abs(mean - np.mean(leaf, axis=0)) <= close)
+        assert np.all(np.abs(spread**2 - variance) <= wide)
+
+
+def test_mean_and_spread_where_they_are_infinite():
+    beliefs = pg.beliefs
+    assert np.isnan(beliefs.InverseGamma(1.0, 8.0).mean())
+    assert np.isinf(beliefs.InverseGamma(2.0, 8.0).spread())
+    assert np.isnan(beliefs.NormalInverseGamma(0.0, 1.0, 0.5, 1.0).mean()["scale"])
+    assert np.isinf(beliefs.NormalInverseGamma(0.0, 1.0, 1.0, 1.0).spread()["mean"])
+    wishart = beliefs.NormalInverseWishart([1.0, -1.0], 0.5, 5.0, np.eye(2))
+    assert np.isfinite(wishart.mean()["covariance"]).all()
+    assert np.isinf(wishart.spread()["covariance"]).all()
+    lost = beliefs.Grid(POINTS).update(uniform, jnp.asarray(0.0), jnp.asarray([99.0]))
+    assert np.isnan(lost.mean())
 
 
 @LAW
@@ -560,3 +592,54 @@ def test_free_mean_and_scale_are_those_of_the_sample():
     belief = learn(pg.beliefs.FreeMaximumLikelihood(NORMALS), mean_and_scale, data)
     assert belief.theta["mean"] == pytest.approx(np.mean([1.0, 4.0, 3.0]))
     assert belief.theta["scale"] == pytest.approx(np.std([1.0, 4.0, 3.0]))
+
+
+class Exact(pg.beliefs.Belief):
+    """A belief as somebody writes it in a package of their own: N(m, 1 / p), y ~ N(theta, 1)."""
+
+    mean_now: jax.Array
+    precision: jax.Array
+
+    def update(self, likelihood, x, batch, weight=None, key=None):
+        weight = jnp.ones(batch.shape[0]) if weight is None else weight
+        precision = self.precision + jnp.sum(weight)
+        return Exact(
+            (self.precision * self.mean_now + jnp.sum(weight * batch)) / precision, precision
+        )
+
+    @property
+    def effective_size(self):
+        return self.precision
+
+    def sample(self, key, shape=()):
+        return self.mean_now + random.normal(key, shape) / jnp.sqrt(self.precision)
+
+    def mean(self):
+        return self.mean_now
+
+    def spread(self):
+        return self.precision**-0.5
+
+    def log_mixture(self, model, x, xi):
+        return dist.Normal(self.mean_now, jnp.sqrt(1.0 + 1.0 / self.precision)).log_prob(xi)
+
+    def examples(self):
+        return self.mean_now + jnp.asarray([0.0, 1.0])
+
+    def bind(self, problem, x):
+        return self
+
+
+def test_a_belief_of_somebodys_own_package_is_used():
+    problem = pg.Problem(
+        lambda x, xi: (x - xi) ** 2,
+        lambda x, theta: dist.Normal(theta, 1.0),
+        pg.feasible.Box(-9.0, 9.0),
+    )
+    belief, batches = Exact(jnp.zeros(()), jnp.ones(())), ([1.0, 2.0], [4.0], [3.0, 2.5, 2.0])
+    own = pg.Agent(problem, belief, 0.0, **pg.presets.paper())
+    ours = pg.Agent(problem, pg.beliefs.Normal(0.0, 1.0), 0.0, **pg.presets.paper())
+    for batch in batches:
+        decisions = [float(agent.observe(batch)) for agent in (own, ours)]
+        assert decisions[0] == pytest.approx(decisions[1], abs=1e-9)
+    assert float(own.belief.mean()) == pytest.approx(14.5 / 7.0)

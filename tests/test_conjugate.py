@@ -81,10 +81,10 @@ IDS = ["Normal", "LogNormal", "Poisson", "Gamma", "Exponential", "NegativeBinomi
 def moments(belief):
     """Mean and standard deviation in closed form, by scipy."""
     law = {
-        "Normal": lambda b: stats.norm(b.mean, b.scale),
-        "Gamma": lambda b: stats.gamma(b.shape, scale=1.0 / b.rate),
-        "InverseGamma": lambda b: stats.invgamma(b.shape, scale=b.scale),
-        "Beta": lambda b: stats.beta(b.successes, b.failures),
+        "Normal": lambda b: stats.norm(b.loc, b.scale),
+        "Gamma": lambda b: stats.gamma(b.concentration, scale=1.0 / b.rate),
+        "InverseGamma": lambda b: stats.invgamma(b.concentration, scale=b.rate),
+        "Beta": lambda b: stats.beta(b.concentration1, b.concentration0),
     }[type(belief).__name__](belief)
     return law.mean(), law.std()
 
@@ -115,8 +115,8 @@ def test_mean_and_scale_are_a_fine_grid():
     belief = pg.beliefs.NormalInverseGamma(1.0, 0.5, 3.0, 4.0)
     data = draw(model, {"mean": 2.0, "scale": 1.3}, 0)
     exact = learn(belief, model, data)
-    deviation = float(jnp.sqrt(exact.scale / (exact.shape - 1) / exact.count))
-    means = np.linspace(exact.mean - 16 * deviation, exact.mean + 16 * deviation, 401)
+    deviation = float(jnp.sqrt(exact.rate / (exact.concentration - 1) / exact.count))
+    means = np.linspace(exact.loc - 16 * deviation, exact.loc + 16 * deviation, 401)
     scales = np.linspace(0.15, 9.0, 801)
     points = pg.beliefs.product_grid({"mean": means, "scale": scales})
     # p(mu, sigma): the inverse gamma law of the variance, times 2 sigma
@@ -124,10 +124,10 @@ def test_mean_and_scale_are_a_fine_grid():
     prior = prior * stats.invgamma(3.0, scale=4.0).pdf(points["scale"] ** 2) * 2 * points["scale"]
     grid = learn(pg.beliefs.Grid(points, prior), model, data)
     assert float(grid.probabilities @ points["mean"]) == pytest.approx(
-        float(exact.mean), abs=1e-5 * deviation
+        float(exact.loc), abs=1e-5 * deviation
     )
     variance = grid.probabilities @ points["scale"] ** 2
-    assert float(variance) == pytest.approx(float(exact.scale / (exact.shape - 1)), rel=1e-5)
+    assert float(variance) == pytest.approx(float(exact.rate / (exact.concentration - 1)), rel=1e-5)
     y = data[0][1][0]
     assert exact.log_mixture(model, 0.4, y) == pytest.approx(
         float(grid.log_mixture(model, 0.4, y)), abs=1e-5
@@ -146,9 +146,9 @@ def test_wishart_in_one_dimension_is_gamma():
     data = draw(one, {"mean": 2.0, "scale": 1.5}, 0)
     wishart = learn(wishart, many, [(x, batch[:, None]) for x, batch in data])
     gamma = learn(gamma, one, data)
-    assert wishart.mean[0] == pytest.approx(float(gamma.mean), rel=1e-12)
-    assert wishart.degrees == pytest.approx(2 * float(gamma.shape))
-    assert wishart.scale[0, 0] == pytest.approx(2 * float(gamma.scale), rel=1e-12)
+    assert wishart.loc[0] == pytest.approx(float(gamma.loc), rel=1e-12)
+    assert wishart.concentration == pytest.approx(2 * float(gamma.concentration))
+    assert wishart.rate_matrix[0, 0] == pytest.approx(2 * float(gamma.rate), rel=1e-12)
     assert wishart.log_mixture(many, 0.7, jnp.asarray([2.2])) == pytest.approx(
         float(gamma.log_mixture(one, 0.7, jnp.asarray(2.2))), rel=1e-12
     )
@@ -168,9 +168,9 @@ def test_wishart_of_a_hundred_dimensions():
     belief = belief.bind(problem, jnp.zeros(()))
     learned = jax.jit(lambda b, y: b.update(model, jnp.zeros(()), y))(belief, data)
     around = np.cov(data.T, bias=True) * 5000 + 5000 / 5001 * np.outer(data.mean(0), data.mean(0))
-    np.testing.assert_allclose(learned.scale, np.eye(d) + around, rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(learned.rate_matrix, np.eye(d) + around, rtol=1e-9, atol=1e-7)
     draws = jax.jit(lambda belief: belief.sample(random.key(0), (200,)))(learned)
-    expected = np.asarray(learned.scale) / (float(learned.degrees) - d - 1)
+    expected = np.asarray(learned.rate_matrix) / (float(learned.concentration) - d - 1)
     spread = np.std(draws["covariance"], axis=0) / np.sqrt(200)
     assert np.abs((draws["covariance"].mean(0) - expected) / spread).max() < 5.5
 
@@ -189,7 +189,7 @@ def test_a_million_batches_do_not_drift():
     mean = math.fsum(data) / n
     normal = run(pg.beliefs.Normal(0.0, 1e5), lambda x, theta: dist.Normal(theta, 1.0))
     exact = math.fsum(data) / (n + 1e-10)
-    assert abs(float(normal.mean) - exact) < 1e-8 * float(normal.scale)
+    assert abs(float(normal.loc) - exact) < 1e-8 * float(normal.scale)
 
     both = run(
         pg.beliefs.NormalInverseGamma(9_990.0, 1.0, 1.0, 1.0),
@@ -197,14 +197,14 @@ def test_a_million_batches_do_not_drift():
     )
     deviation = 1e-3
     exact = (9_990.0 + math.fsum(data)) / (n + 1)
-    assert abs(float(both.mean) - exact) < 1e-8 * deviation
+    assert abs(float(both.loc) - exact) < 1e-8 * deviation
     around = math.fsum((data - mean) ** 2) + n / (n + 1) * (mean - 9_990.0) ** 2
     # The posterior's standard deviation of the variance is about sqrt(2 / n) of it.
-    assert float(both.scale) == pytest.approx(1.0 + around / 2, rel=1e-8 * math.sqrt(2 / n))
+    assert float(both.rate) == pytest.approx(1.0 + around / 2, rel=1e-8 * math.sqrt(2 / n))
 
     rate = run(pg.beliefs.Gamma(1.0, 1.0), lambda x, theta: dist.Exponential(theta))
     assert float(rate.rate) == pytest.approx(1.0 + math.fsum(data), rel=1e-8 / math.sqrt(n))
-    assert rate.shape == n + 1
+    assert rate.concentration == n + 1
     assert rate.effective_size == n
 
 
@@ -393,7 +393,7 @@ def test_agents_follow_a_drifting_world_if_they_forget():
         )
         with pytest.warns(pg.monitoring.MisspecificationWarning):
             drift(agent, rng)
-        means[forget] = float(agent.belief.mean)
+        means[forget] = float(agent.belief.loc)
     assert means[None] < 3.0
     assert means[0.9] == pytest.approx(6.0, abs=1.2)
 
@@ -411,7 +411,7 @@ def test_conjugates_run_in_simulations():
             world.theta,
             runs=50,
             horizon=300,
-            record=lambda state: (state.belief.mean, state.belief.scale),
+            record=lambda state: (state.belief.loc, state.belief.scale),
         )
         mean, scale = result.record
         z = (mean[:, -1] - 4.0) / scale[:, -1]

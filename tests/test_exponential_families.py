@@ -1,5 +1,7 @@
 """Exponential families: densities linear in statistics, and the largest of all likelihoods."""
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,13 @@ import numpyro.distributions as dist
 import pytest
 from jax import random
 
-from postgrad.distributions.exponential_families import family_of
+import postgrad as pg
+from postgrad.beliefs.grid.sufficient_weights import SufficientWeights
+from postgrad.distributions.exponential_families import (
+    Univariate,
+    coordinate_family,
+    family_of,
+)
 
 COVARIANCE = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 3.0]])
 MEMBERS = [
@@ -101,3 +109,61 @@ def test_too_few_data_have_no_supremum():
 )
 def test_what_is_no_family_we_know(law):
     assert family_of(law) is None
+
+
+class Rayleigh(dist.Distribution):
+    """f(y) = y / s^2 exp(-y^2 / (2 s^2)), a law that numpyro does not have."""
+
+    arg_constraints: ClassVar = {"scale": dist.constraints.positive}
+    support = dist.constraints.positive
+
+    def __init__(self, scale):
+        self.scale = scale
+        super().__init__(jnp.shape(scale), ())
+
+    def sample(self, key, sample_shape=()):
+        shape = sample_shape + self.batch_shape
+        return self.scale * jnp.sqrt(2.0 * random.exponential(key, shape))
+
+    def log_prob(self, value):
+        return jnp.log(value / self.scale**2) - 0.5 * (value / self.scale) ** 2
+
+
+class RayleighFamily(Univariate):
+    """T(y) = (1, y^2), phi = (-2 log s, -1 / (2 s^2)), b(y) = y."""
+
+    def natural(self, member):
+        return -2.0 * jnp.log(member.scale), -0.5 / member.scale**2
+
+    def statistics(self, y):
+        return jnp.ones_like(y), y**2
+
+    def log_base(self, y):
+        return jnp.log(y)
+
+    def supremum(self, *totals):
+        return totals[0] * (jnp.log(2.0 * totals[0] / totals[1]) - 1.0)
+
+
+@pytest.fixture
+def rayleigh():
+    """As somebody's own package registers a family."""
+    assert family_of(Rayleigh(2.0)) is None
+    coordinate_family.register(Rayleigh, lambda _: RayleighFamily())
+    yield
+    coordinate_family.register(Rayleigh, lambda _: None)
+
+
+@pytest.mark.usefixtures("rayleigh")
+def test_a_registered_family_is_used():
+    test_density_is_linear_in_the_statistics(Rayleigh(2.0))
+    test_no_member_exceeds_the_supremum(Rayleigh(jnp.asarray([2.0, 3.0])).to_event(1))
+    problem = pg.Problem(
+        lambda x, xi: (x - xi) ** 2, lambda x, theta: Rayleigh(theta), pg.feasible.Box(0.0, 9.0)
+    )
+    x, points = jnp.asarray(1.0), jnp.linspace(0.5, 5.0, 5000)
+    plain, batch = pg.beliefs.Grid(points), jnp.asarray([2.0, 3.5])
+    bound = plain.bind(problem, x)
+    assert isinstance(bound.weights, SufficientWeights)
+    learned = [belief.update(problem.model, x, batch).mean() for belief in (plain, bound)]
+    assert float(learned[1]) == pytest.approx(float(learned[0]), rel=1e-9)

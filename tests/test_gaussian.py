@@ -77,11 +77,11 @@ def scan(belief, model, xs, batches):
 
 
 def flat(belief):
-    return np.asarray(jax.flatten_util.ravel_pytree(belief.mean)[0])
+    return np.asarray(jax.flatten_util.ravel_pytree(belief.loc)[0])
 
 
 def spread(belief):
-    return np.sqrt(np.diag(belief.covariance))
+    return np.sqrt(np.diag(belief.covariance_matrix))
 
 
 def assert_same(one, other, tolerance=1e-10):
@@ -105,7 +105,7 @@ def test_exact_is_bayesian_linear_regression(seed):
     root = rng.normal(size=(3, 3))
     mean, covariance = rng.normal(size=3), root @ root.T + 0.1 * np.eye(3)
     data = [(rng.normal(size=2), rng.normal(size=4)) for _ in range(5)]
-    belief = bound(Gaussian(mean, covariance=covariance), regression, np.ones(2))
+    belief = bound(Gaussian(mean, covariance_matrix=covariance), regression, np.ones(2))
     assert belief.exact
     belief = learn(belief, regression, data)
     rows = [
@@ -119,7 +119,7 @@ def test_exact_is_bayesian_linear_regression(seed):
     ]
     m, c = by_hand(mean, covariance, rows)
     np.testing.assert_allclose(flat(belief), m, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(belief.covariance, c, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(belief.covariance_matrix, c, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("form", ["covariance_matrix", "precision_matrix", "scale_tril"])
@@ -141,7 +141,7 @@ def test_exact_with_correlated_noise(form):
     rows = [(x[0] * DESIGN, y - x, NOISE * (1 + x[1] ** 2)) for x, batch in data for y in batch]
     m, c = by_hand(np.ones(3), 4.0 * np.eye(3), rows)
     np.testing.assert_allclose(flat(belief), m, rtol=1e-9)
-    np.testing.assert_allclose(belief.covariance, c, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(belief.covariance_matrix, c, rtol=1e-9, atol=1e-12)
 
 
 def test_exact_with_many_parameters():
@@ -161,7 +161,7 @@ def test_exact_with_many_parameters():
     prior = np.r_[np.zeros(6), np.ones(4)], np.diag(np.r_[np.full(6, 4.0), np.full(4, 0.25)])
     m, c = by_hand(*prior, [(2.0 * design, y, 9.0 * np.eye(12))])
     np.testing.assert_allclose(flat(belief), m, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(belief.covariance, c, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(belief.covariance_matrix, c, rtol=1e-9, atol=1e-12)
     exact = stats.multivariate_normal(
         2.0 * design @ m, 9.0 * np.eye(12) + 4.0 * design @ c @ design.T
     )
@@ -176,7 +176,7 @@ def test_exact_equals_a_fine_grid():
     rng = np.random.default_rng(3)
     data = [(x, rng.normal(2.0 * x, 2.0, 3)) for x in rng.uniform(0.5, 2.0, 6)]
     belief = learn(bound(Gaussian(0.5, 1.5), model), model, data)
-    m, s = float(belief.mean), float(spread(belief)[0])
+    m, s = float(belief.loc), float(spread(belief)[0])
     points = np.linspace(m - 9 * s, m + 9 * s, 4001)
     grid = learn(pg.beliefs.Grid(points, stats.norm.pdf(points, 0.5, 1.5)), model, data)
     p = np.asarray(grid.probabilities)
@@ -201,9 +201,9 @@ def test_lognormal_data_are_taken_by_their_logarithms():
 
     other = update(bound(prior, logarithm), logarithm, 0.3, np.log(y))
     assert_same(flat(belief), flat(other))
-    assert_same(belief.covariance, other.covariance)
+    assert_same(belief.covariance_matrix, other.covariance_matrix)
     # The mixture is lognormal, too, and has no density at negative numbers.
-    m, s = flat(belief) + np.asarray([0.0, 0.3]), np.sqrt(0.49 + np.diag(belief.covariance))
+    m, s = flat(belief) + np.asarray([0.0, 0.3]), np.sqrt(0.49 + np.diag(belief.covariance_matrix))
     at = log_mixture(belief, lognormal, 0.3, np.asarray([1.5, 3.0]))
     expected = stats.lognorm.logpdf([1.5, 3.0], s, scale=np.exp(m)).sum()
     assert float(at) == pytest.approx(expected, rel=1e-10)
@@ -252,7 +252,7 @@ def test_exact_mixture_is_the_normal_one_and_smooth_in_x():
 
     x = np.asarray([0.7, -0.4])
     a = x[0] * DESIGN
-    covariance = a @ belief.covariance @ a.T + NOISE * (1 + x[1] ** 2)
+    covariance = a @ belief.covariance_matrix @ a.T + NOISE * (1 + x[1] ** 2)
     expected = stats.multivariate_normal(a @ flat(belief) + x, covariance).logpdf(xi)
     assert float(log_f(jnp.asarray(x))) == pytest.approx(expected, rel=1e-10)
     step = 1e-5 * np.eye(2)
@@ -303,9 +303,9 @@ def test_approximation_is_close_to_the_posterior(model):
 
     def one(prices, batches):
         belief, _ = lax.scan(lambda b, d: (b.update(model, *d), None), start, (prices, batches))
-        m = jnp.stack([belief.mean["base"], belief.mean["slope"]])
+        m = jnp.stack([belief.loc["base"], belief.loc["slope"]])
         mean, sd = quadrature(model, prior, prices, batches, m)
-        return (m - mean) / sd, jnp.sqrt(jnp.diagonal(belief.covariance)) / sd - 1.0
+        return (m - mean) / sd, jnp.sqrt(jnp.diagonal(belief.covariance_matrix)) / sd - 1.0
 
     off, wider = jax.jit(jax.vmap(one))(prices, batches.astype(float))
     assert np.sqrt(np.mean(off**2)) < 0.15
@@ -322,7 +322,7 @@ def test_approximation_of_a_linear_model_is_exact():
     assert exact.exact
     assert not close.exact
     assert_same(flat(close), flat(exact), 1e-9)
-    assert_same(close.covariance, exact.covariance, 1e-9)
+    assert_same(close.covariance_matrix, exact.covariance_matrix, 1e-9)
 
 
 MODELS = {
@@ -397,7 +397,7 @@ def test_forgetting_fades_the_evidence_and_not_the_prior(forget):
     ]
     m, c = by_hand(np.asarray([10.0, 1.0]), 9.0 * np.eye(2), rows)
     np.testing.assert_allclose(flat(learned), m, rtol=1e-10)
-    np.testing.assert_allclose(learned.covariance, c, rtol=1e-10)
+    np.testing.assert_allclose(learned.covariance_matrix, c, rtol=1e-10)
     assert float(learned.effective_size) == pytest.approx(2 * sum(forget**i for i in range(5)))
 
 
@@ -408,12 +408,12 @@ def test_effective_size_settles_and_so_does_the_spread():
         late = scan(belief, model, jnp.asarray(np.tile([0.5, 2.0], 100)), batches)
         later = learn(late, model, [(0.5, batches[0]), (2.0, batches[0])])
         assert float(later.effective_size) == pytest.approx(3 / (1 - 0.8))
-        np.testing.assert_allclose(late.covariance, later.covariance, rtol=1e-6)
+        np.testing.assert_allclose(late.covariance_matrix, later.covariance_matrix, rtol=1e-6)
         # Batches without weight: back to the prior.
         empty = later
         for _ in range(150):
             empty = update(empty, model, 0.5, batches[0], np.zeros(3))
-        np.testing.assert_allclose(empty.covariance, np.eye(2), atol=1e-6)
+        np.testing.assert_allclose(empty.covariance_matrix, np.eye(2), atol=1e-6)
         np.testing.assert_allclose(flat(empty), [1.0, 0.5], atol=1e-6)
 
 
@@ -453,18 +453,18 @@ def log_rate(x, theta):
 def test_mode_is_found_from_far_away(mean, scale, y):
     """Steps that overflow, and slow ones down an exponential."""
     belief = update(Gaussian(mean, scale), log_rate, 0.0, np.asarray([y]))
-    mode = float(belief.mean)
+    mode = float(belief.loc)
     precision = scale**-2 + math.exp(mode)
     slope = y - math.exp(mode) - (mode - mean) / scale**2
     assert abs(slope) < 1e-6 * math.sqrt(precision)
-    assert float(belief.covariance[0, 0]) == pytest.approx(1 / precision, rel=1e-5)
+    assert float(belief.covariance_matrix[0, 0]) == pytest.approx(1 / precision, rel=1e-5)
 
 
 @pytest.mark.parametrize(("mean", "scale"), [(5000.0, 1.0), (720.0, 20.0)])
 def test_no_mode_is_no_posterior(mean, scale):
     """Rates beyond all numbers, all around or where the climb starts."""
     belief = update(Gaussian(mean, scale), log_rate, 0.0, np.asarray([3.0]))
-    assert np.isnan(float(belief.mean))
+    assert np.isnan(float(belief.loc))
 
 
 def test_curvature_is_never_negative():
@@ -474,15 +474,15 @@ def test_curvature_is_never_negative():
         return dist.StudentT(3.0, theta, 1.0)
 
     learned = update(Gaussian(0.0, 1.0), tails, 0.0, np.asarray([30.0]))
-    assert float(learned.covariance[0, 0]) == pytest.approx(1.0, rel=1e-12)
-    assert 0.1 < float(learned.mean) < 0.2
+    assert float(learned.covariance_matrix[0, 0]) == pytest.approx(1.0, rel=1e-12)
+    assert 0.1 < float(learned.loc) < 0.2
     both = update(
         Gaussian([0.0, 0.0], 1.0),
         lambda x, theta: tails(x, theta).to_event(1),
         0.0,
         np.asarray([[30.0, 0.1]]),
     )
-    assert np.linalg.eigvalsh(np.asarray(both.covariance)).max() <= 1.0 + 1e-12
+    assert np.linalg.eigvalsh(np.asarray(both.covariance_matrix)).max() <= 1.0 + 1e-12
 
 
 def test_vmap_equals_loop():
@@ -496,13 +496,13 @@ def test_vmap_equals_loop():
 
 def test_mixture_by_points_is_close_to_the_integral():
     covariance = np.asarray([[0.3, 0.1], [0.1, 0.2]])
-    belief = bound(Gaussian({"base": 1.0, "slope": 0.5}, covariance=covariance), bernoulli)
+    belief = bound(Gaussian({"base": 1.0, "slope": 0.5}, covariance_matrix=covariance), bernoulli)
     price = jnp.asarray(2.0)
     log_f = [log_mixture(belief, bernoulli, price, xi) for xi in (0.0, 1.0)]
     a = np.asarray([1.0, -2.0])
     sd = float(np.sqrt(a @ covariance @ a))  # the logit is normal with mean 0
     exact, _ = integrate.quad(lambda z: special.expit(0.3 + sd * z) * stats.norm.pdf(z), -10, 10)
-    shifted = Gaussian({"base": 1.3, "slope": 0.5}, covariance=covariance)
+    shifted = Gaussian({"base": 1.3, "slope": 0.5}, covariance_matrix=covariance)
     p = np.exp(log_mixture(shifted, bernoulli, price, 1.0))
     assert np.exp(log_f).sum() == pytest.approx(1.0, abs=1e-12)
     assert np.exp(log_f[1]) == pytest.approx(0.5, abs=1e-12)
@@ -516,8 +516,8 @@ def test_mixture_by_points_is_close_to_the_integral():
 
 def test_draws_have_the_mean_and_the_covariance():
     covariance = np.asarray([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 0.5]])
-    belief = Gaussian({"a": [1.0, 2.0], "b": -3.0}, covariance=covariance)
-    np.testing.assert_allclose(belief.covariance, covariance, rtol=1e-12)
+    belief = Gaussian({"a": [1.0, 2.0], "b": -3.0}, covariance_matrix=covariance)
+    np.testing.assert_allclose(belief.covariance_matrix, covariance, rtol=1e-12)
     draws = belief.sample(random.key(0), (200, 500))
     assert draws["a"].shape == (200, 500, 2)
     assert draws["b"].shape == (200, 500)
@@ -529,7 +529,7 @@ def test_draws_have_the_mean_and_the_covariance():
 
 def test_examples_lie_one_standard_deviation_around_the_mean():
     covariance = np.asarray([[2.0, 0.5], [0.5, 1.0]])
-    points = np.asarray(Gaussian([1.0, 2.0], covariance=covariance).examples())
+    points = np.asarray(Gaussian([1.0, 2.0], covariance_matrix=covariance).examples())
     assert points.shape == (5, 2)
     off = points - [1.0, 2.0]
     squares = np.einsum("ni,ij,nj->n", off, np.linalg.inv(covariance), off)
@@ -538,19 +538,19 @@ def test_examples_lie_one_standard_deviation_around_the_mean():
 
 BAD = {
     "neither": ({}, "either scale or covariance"),
-    "both": ({"scale": 1.0, "covariance": np.eye(2)}, "not both"),
+    "both": ({"scale": 1.0, "covariance_matrix": np.eye(2)}, "not both"),
     "zero": ({"scale": 0.0}, "positive"),
     "negative": ({"scale": [1.0, -1.0]}, "positive"),
     "not finite": ({"scale": np.nan}, "finite"),
     "too narrow": ({"scale": 1e-200}, "narrow"),
     "shape": ({"scale": [1.0, 1.0, 1.0]}, "shape"),
-    "structure": ({"scale": {"a": 1.0}}, "made like mean"),
-    "not square": ({"covariance": np.ones((2, 3))}, "2 numbers"),
-    "a number": ({"covariance": 1.0}, "2 numbers"),
-    "not symmetric": ({"covariance": [[1.0, 0.2], [0.1, 1.0]]}, "symmetric"),
-    "indefinite": ({"covariance": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
-    "singular": ({"covariance": [[1.0, 1.0], [1.0, 1.0]]}, "positive definite"),
-    "no numbers": ({"covariance": [["a", "b"], ["c", "d"]]}, "real numbers"),
+    "structure": ({"scale": {"a": 1.0}}, "made like loc"),
+    "not square": ({"covariance_matrix": np.ones((2, 3))}, "2 rows"),
+    "a number": ({"covariance_matrix": 1.0}, "2 rows"),
+    "not symmetric": ({"covariance_matrix": [[1.0, 0.2], [0.1, 1.0]]}, "symmetric"),
+    "indefinite": ({"covariance_matrix": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
+    "singular": ({"covariance_matrix": [[1.0, 1.0], [1.0, 1.0]]}, "positive definite"),
+    "no numbers": ({"covariance_matrix": [["a", "b"], ["c", "d"]]}, "real numbers"),
     "forget": ({"scale": 1.0, "forget": 1.5}, "forget"),
 }
 
@@ -620,7 +620,7 @@ def test_simulations_run(model, gradient):
         runs=40,
         horizon=100,
         batch_size=5,
-        record=lambda state: (state.belief.mean, state.belief.covariance),
+        record=lambda state: (state.belief.loc, state.belief.covariance_matrix),
     )
     assert not result.diverged().any()
     mean, covariance = result.record

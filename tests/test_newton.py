@@ -62,7 +62,7 @@ def data(mean, scale, count, seed=0):
 def off(state, scale, quantile=0.5):
     """The distance from the optimum of this posterior, in spreads of what it foresees."""
     spread = np.hypot(float(state.belief.scale), scale)
-    exact = float(state.belief.mean) + spread * stats.norm.ppf(quantile)
+    exact = float(state.belief.loc) + spread * stats.norm.ppf(quantile)
     return (float(state.x) - exact) / spread
 
 

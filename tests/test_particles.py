@@ -17,11 +17,12 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.beliefs.kept_likelihood import History, Totals, with_room
+from postgrad.beliefs.kept_likelihood import KeptRows, with_room
 from postgrad.beliefs.sampled.langevin import Langevin
 from postgrad.beliefs.sampled.markov_moves import systematic
 from postgrad.beliefs.sampled.particles import Particles
 from postgrad.beliefs.sampled.prior import Prior
+from postgrad.beliefs.sufficient_totals import SufficientTotals
 
 PRIOR, NOISE = dist.Normal(1.0, 5.0), 2.0
 
@@ -85,9 +86,9 @@ def follow(belief, model, xs, ys, key):
 def draws(belief):
     """Draws of theta with their weights."""
     if isinstance(belief, Particles):
-        return belief.particles, np.asarray(belief.probabilities)
+        return belief.thetas, np.asarray(belief.probabilities)
     count = belief.positions.shape[0]
-    return belief.chains, np.full(count, 1.0 / count)
+    return belief.thetas, np.full(count, 1.0 / count)
 
 
 def moments(theta, weight):
@@ -153,12 +154,12 @@ def test_poisson_rate_is_the_exact_posterior():
     assert np.all(np.asarray(theta) > 0)
 
 
-@pytest.mark.parametrize(("model", "form"), [(mean_and_scale, Totals), (heavy, History)])
+@pytest.mark.parametrize(("model", "form"), [(mean_and_scale, SufficientTotals), (heavy, KeptRows)])
 def test_two_parameters_agree_with_a_fine_grid(model, form):
     """From statistics and from the data themselves."""
     belief = bound(Particles(BOTH, 3000), model)
-    assert isinstance(belief.evidence, form)
-    assert belief.stores_history == (form is History)
+    assert isinstance(belief.kept, form)
+    assert belief.stores_history == (form is KeptRows)
     xs = np.linspace(0.0, 3.0, 12)
     ys = 1.5 + xs[:, None] + 2.0 * np.random.default_rng(5).standard_t(4.0, (12, 3))
     learned = follow(belief, model, xs, ys, random.key(0))
@@ -201,15 +202,15 @@ def test_forgetting_has_the_closed_form():
         assert_posterior(*draws(learned), mean, sd)
         assert learned.effective_size == pytest.approx(size)
         if isinstance(learned, Particles):
-            said = jax.vmap(lambda t, e=learned.evidence: e.log_likelihood(normal, t))
-            np.testing.assert_allclose(learned.gained, said(learned.particles), atol=1e-8)
+            said = jax.vmap(lambda t, e=learned.kept: e.log_likelihood(normal, t))
+            np.testing.assert_allclose(learned.gained, said(learned.thetas), atol=1e-8)
 
 
 def test_a_simplex_stays_one():
     belief = bound(Particles(dist.Dirichlet(jnp.asarray([1.0, 2.0, 3.0])), 3000), categorical)
     ys = np.random.default_rng(3).choice(3, (10, 8), p=[0.2, 0.5, 0.3])
     learned = follow(with_room(belief, 80), categorical, np.zeros(10), ys, random.key(0))
-    theta, weight = np.asarray(learned.particles), np.asarray(learned.probabilities)
+    theta, weight = np.asarray(learned.thetas), np.asarray(learned.probabilities)
     np.testing.assert_allclose(theta.sum(axis=1), 1.0, atol=1e-12)
     assert theta.min() > 0
     exact = np.asarray([1.0, 2.0, 3.0]) + np.bincount(ys.ravel(), minlength=3)
@@ -249,7 +250,7 @@ def test_steps_that_are_never_refused_have_the_bias_they_are_said_to_have():
     _, sd = exact_normal(xs, ys)
     belief = bound(Langevin(PRIOR, 3000, adjusted=False, step_size=0.3), normal)
     learned = follow(belief, normal, xs, ys, random.key(0))
-    ratio = moments(learned.chains, np.full(3000, 1 / 3000))[1] / sd
+    ratio = moments(learned.thetas, np.full(3000, 1 / 3000))[1] / sd
     assert ratio == pytest.approx(np.sqrt((1 - np.sqrt(1 - 0.6)) / 0.3), abs=0.05)
     assert ratio > 1.05  # and those that may be: `test_normal_mean_is_the_exact_posterior`
     assert learned.step_size == 0.3
@@ -342,9 +343,9 @@ def test_draws_follow_the_mixture(learner):
 
 
 def test_a_belief_that_has_lost_data_is_none(learner):
-    """Particles keep 64 rows here: thirteen batches of five do not fit."""
+    """Particles keep 256 rows here: 52 batches of five do not fit."""
     belief, _, model, batch, weight = learner
-    for i in range(13):
+    for i in range(52):
         assert np.isfinite(belief.sample(random.key(0)))
         belief = update(belief, model, jnp.asarray(0.5), batch, 0.1 + weight, random.key(i))
     assert np.isnan(belief.sample(random.key(0))) == belief.stores_history
@@ -354,14 +355,14 @@ def test_a_belief_that_has_lost_data_is_none(learner):
 
 
 def test_an_agent_learns_from_what_it_keeps():
-    belief = with_room(bound(Particles(PRIOR, 100), heavy_mean), 100)
+    belief = with_room(bound(Particles(PRIOR, 100), heavy_mean), 300)
     agent = pg.Agent(problem(heavy_mean), belief, 1.0, steps=pg.step_sizes.Harmonic(2.0, 5.0))
     rng = np.random.default_rng(0)
     for _ in range(14):
         agent.observe(rng.normal(1.0 + agent.decision, 1.0, 7))
     learned = agent.belief
-    assert learned.evidence.capacity == 128
-    assert int(learned.evidence.count) == learned.effective_size == 98
+    assert learned.kept.capacity == 1024
+    assert int(learned.kept.count) == learned.effective_size == 98
     assert moments(*draws(learned))[0] == pytest.approx(1.0, abs=0.5)
     with pytest.raises(errors.BatchError):
         agent.observe([np.nan])
@@ -522,7 +523,7 @@ def test_particles_agree_with_nuts(name, move, count):
     found = []
     for i in range(10):
         learned = run(belief, model, xs, ys, random.key(i))
-        theta = nuts.flat(learned.particles, 1)
+        theta = nuts.flat(learned.thetas, 1)
         found.append(nuts.summary(theta, np.asarray(learned.probabilities)))
     mine, mine_error = nuts.mean_and_error(np.asarray(found))
     theirs, their_error = np.asarray(json.loads(nuts.KEPT.read_text())[name])

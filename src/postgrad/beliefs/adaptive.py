@@ -126,6 +126,21 @@ class Adaptive(Belief):
 
         return jax.tree.map(chosen, thetas)
 
+    def mean(self) -> PyTree:
+        """sum_r v_r E_r theta."""
+        return self._average(self._each(lambda belief: belief.mean()))
+
+    def spread(self) -> PyTree:
+        """From the variance within members and that of their means."""
+        means = self._each(lambda belief: belief.mean())
+        spreads = self._each(lambda belief: belief.spread())
+        squares = jax.tree.map(lambda m, s, e: s**2 + (m - e) ** 2, means, spreads, self.mean())
+        return jax.tree.map(jnp.sqrt, self._average(squares))
+
+    def _average(self, values: PyTree) -> PyTree:
+        """sum_r v_r values_r."""
+        return jax.tree.map(lambda leaf: jnp.tensordot(self.probabilities, leaf, axes=1), values)
+
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log sum_r v_r f_hat^(r)(xi; x)."""
         log_f = self._each(lambda belief: belief.log_mixture(model, x, xi))

@@ -5,6 +5,7 @@ from typing import Self
 
 import jax
 import jax.numpy as jnp
+from jax import random
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.distributions.density import log_density
@@ -12,6 +13,9 @@ from postgrad.errors import PriorError
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array
 from postgrad.problem.problem import Decision, Model, Problem
+
+# How many draws a mean without a closed form is taken over.
+_DRAWS = 1024
 
 
 class Belief(Module):
@@ -52,6 +56,14 @@ class Belief(Module):
         """Independent draws theta ~ pi_t, stacked in `shape` before theta's own axes."""
 
     @abc.abstractmethod
+    def mean(self) -> PyTree:
+        """E theta under pi_t, number by number; NaN where the mean is infinite or undefined."""
+
+    @abc.abstractmethod
+    def spread(self) -> PyTree:
+        """The standard deviation of each number of theta under pi_t."""
+
+    @abc.abstractmethod
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log f_hat(xi; x), the log of E_{pi_t} f(xi; x, theta), at one xi."""
 
@@ -86,6 +98,15 @@ def log_likelihood(
     return jnp.sum(log_f)
 
 
+def moments_of_draws(belief: Belief) -> tuple[PyTree, PyTree]:
+    """Mean and standard deviation of theta over 1,024 draws, for beliefs without a closed form."""
+    draws = belief.sample(random.key(0), (_DRAWS,))
+    return (
+        jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), draws),
+        jax.tree.map(lambda leaf: jnp.std(leaf, axis=0), draws),
+    )
+
+
 def as_points(points: PyTree) -> PyTree:
     """Values of theta along a leading axis, as float64 arrays with one leading length."""
     points = jax.tree.map(
@@ -100,7 +121,7 @@ def as_points(points: PyTree) -> PyTree:
 
 
 def select(points: PyTree, index: Array, valid: Array) -> PyTree:
-    """The points at an index; NaN where the posterior is none, so that nobody takes it for one."""
+    """The points at an index; NaN where not valid, so that no point stands for a lost posterior."""
     return jax.tree.map(
         lambda leaf: jnp.where(_expand(valid, leaf.ndim - 1), leaf[index], jnp.nan), points
     )
@@ -108,6 +129,11 @@ def select(points: PyTree, index: Array, valid: Array) -> PyTree:
 
 def _expand(array: Array, count: int) -> Array:
     return array.reshape(array.shape + (1,) * count)
+
+
+def first(points: PyTree) -> PyTree:
+    """The first of the points."""
+    return jax.tree.map(lambda leaf: leaf[0], points)
 
 
 def as_theta(theta: PyTree) -> PyTree:

@@ -4,8 +4,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
+from postgrad.distributions.density import settle
 from postgrad.distributions.exponential_families import ExponentialFamily
 from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model, Problem
@@ -16,14 +17,14 @@ class Shift(eqx.Module):
 
     If phi_i(x) = sum_p W_ip phi_p(x) for all points i, with a few pivots p and weights W_ip that do
     not depend on x and sum to one, then the log-likelihoods of all points are affine functions of
-    those of the pivots, the same for all x: the pivots' phi_p(x) . T(y) are sufficient, and tell
-    which statistics would have given them at x_0. Means theta + g(x), scales theta s(x) and rates
-    theta s(x) are of this kind.
+    those of the pivots, the same for all x: the pivots' phi_p(x) . T(y) are sufficient, and
+    determine the statistics that would have given the same log-likelihoods at x_0. Means
+    theta + g(x), scales theta s(x) and rates theta s(x) are of this kind.
 
     Attributes:
         pivots: theta_p along the leading axis.
-        lift: From the pivots' log-likelihoods to statistics.
-        rest: What the pivots do not see, from statistics to statistics.
+        lift: The matrix from the pivots' log-likelihoods to statistics.
+        rest: The projection of statistics on what the pivots' log-likelihoods do not depend on.
     """
 
     pivots: PyTree = fixed()
@@ -33,9 +34,44 @@ class Shift(eqx.Module):
     def undo(
         self, family: ExponentialFamily, model: Model, x: Decision, total: Float[Array, " m"]
     ) -> Float[Array, " k"]:
-        """The statistics, and a term that all points share (k = m + 1)."""
+        """The statistics at x_0, and a term that all points share (k = m + 1)."""
         natural = jax.vmap(lambda theta: family.natural(model(x, theta)))(self.pivots)
         return self.lift @ (natural @ total) + self.rest @ jnp.append(total, 0.0)
+
+
+def batch_statistics(
+    family: ExponentialFamily,
+    shift: Shift | None,
+    model: Model,
+    x: Decision,
+    theta: PyTree,
+    batch: Float[Array, "D ..."],
+    weight: Float[Array, " D"] | None,
+) -> tuple[Float[Array, " k"], Bool[Array, ""]]:
+    """The sums of a batch's statistics as if it had arisen at x_0.
+
+    Args:
+        family: The family of the model.
+        shift: What the decision does to the family; None if nothing.
+        model: f.
+        x: The decision at which the batch arose.
+        theta: Any value: all members of a family have one support.
+        batch: The observations.
+        weight: How much each counts; None counts all once.
+
+    Returns:
+        The sums, with the term that all theta share as the last entry, and whether all
+        observations of positive weight lie inside the support.
+    """
+    safe, inside = settle(model(x, theta), batch)
+    each, base = jax.vmap(family.statistics)(safe), jax.vmap(family.log_base)(safe)
+    if weight is not None:
+        each, base = weight[:, None] * each, weight * base
+        inside |= weight == 0
+    total, shared = jnp.sum(each, axis=0), jnp.sum(base)
+    if shift is None:
+        return jnp.append(total, shared), jnp.all(inside)
+    return shift.undo(family, model, x, total).at[-1].add(shared), jnp.all(inside)
 
 
 def find_shift(
@@ -60,7 +96,7 @@ def agrees(
     shift: Shift | None,
     natural: Float[Array, "n m"],
 ) -> bool:
-    """Whether the model at x has these natural parameters, but for the shift."""
+    """Whether the model at x has the given natural parameters, up to the shift."""
     if shift is None:
         found = _features(family, model, x[None], thetas)[0, :, :-1]
         return _close(found, np.asarray(natural))
@@ -106,13 +142,14 @@ def _features(
     family: ExponentialFamily, model: Model, xs: Float[Array, "k ..."], thetas: PyTree
 ) -> Float[np.ndarray, "k n m"]:
     """phi(x, theta), and a one for the term that all points share."""
-    natural = np.asarray(_naturals(family, model, xs, thetas))
+    natural = np.asarray(natural_parameters(family, model, xs, thetas))
     return np.concatenate([natural, np.ones((*natural.shape[:2], 1))], axis=-1)
 
 
 @eqx.filter_jit
-def _naturals(
+def natural_parameters(
     family: ExponentialFamily, model: Model, xs: Float[Array, "k ..."], thetas: PyTree
 ) -> Float[Array, "k n m"]:
+    """phi(x, theta) for each decision and each theta."""
     at = jax.vmap(lambda x, theta: family.natural(model(x, theta)), in_axes=(None, 0))
     return jax.vmap(at, in_axes=(0, None))(xs, thetas)

@@ -24,6 +24,14 @@ class PointMass(Belief):
         del key
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape + leaf.shape), self.theta)
 
+    def mean(self) -> PyTree:
+        """theta_hat_t."""
+        return self.theta
+
+    def spread(self) -> PyTree:
+        """Zeros."""
+        return jax.tree.map(jnp.zeros_like, self.theta)
+
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """The log-density at theta_hat_t."""
         return log_density(model(x, self.theta), xi)

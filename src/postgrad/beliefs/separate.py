@@ -85,6 +85,14 @@ class Separate(Belief):
             self.beliefs, keys
         )
 
+    def mean(self) -> PyTree:
+        """Item by item."""
+        return jax.vmap(lambda belief: belief.mean())(self.beliefs)
+
+    def spread(self) -> PyTree:
+        """Item by item."""
+        return jax.vmap(lambda belief: belief.spread())(self.beliefs)
+
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """The sum over items."""
         each = _each(model)

@@ -7,11 +7,13 @@ phi alone, so the sums of T over the data are all that a posterior needs to know
 """
 
 import abc
-from typing import Any, ClassVar
+import functools
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float
 
@@ -23,7 +25,7 @@ class ExponentialFamily(eqx.Module):
 
     @abc.abstractmethod
     def natural(self, member: Any) -> Float[Array, " m"]:
-        """Phi of a member, a distribution with numpyro's protocol."""
+        """phi of a member, a distribution with numpyro's protocol."""
 
     @abc.abstractmethod
     def statistics(self, y: Array) -> Float[Array, " m"]:
@@ -42,26 +44,35 @@ class ExponentialFamily(eqx.Module):
         """
 
 
+@functools.singledispatch
 def family_of(member: Any) -> ExponentialFamily | None:
-    """The family of a distribution with numpyro's protocol; None if it is none that we know.
+    """The family of a distribution with numpyro's protocol; None for classes not registered.
+
+    `family_of.register` adds a class of distributions; `coordinate_family.register` one of single
+    numbers, which then serves arrays of independent ones, too.
 
     Normal families are centred at the member's mean: the squares of numbers far from zero would
     leave few digits for their spread.
     """
-    name, shape = type(member).__name__, ()
-    if name == "MultivariateNormal":
-        return MultivariateNormal(member.mean)
-    if name == "Independent":
-        member, shape = member.base_dist, member.event_shape
-        name = type(member).__name__
-    if len(member.event_shape) > 0:
-        return None
-    if name in ("Normal", "LogNormal"):
-        origin = jnp.broadcast_to(member.loc, shape)
-        return Coordinates(Normal(origin) if name == "Normal" else LogNormal(origin), shape)
-    for one in (Exponential, Gamma, Poisson, Bernoulli):
-        if name in one.distributions:
-            return Coordinates(one(), shape)
+    each = coordinate_family(member)
+    return None if each is None else Coordinates(each, ())
+
+
+@family_of.register
+def _(member: dist.Independent) -> ExponentialFamily | None:
+    each = coordinate_family(member.base_dist)
+    return None if each is None else Coordinates(each, member.event_shape)
+
+
+@family_of.register
+def _(member: dist.MultivariateNormal) -> ExponentialFamily:
+    return MultivariateNormal(member.mean)
+
+
+@functools.singledispatch
+def coordinate_family(member: Any) -> "Univariate | None":
+    """The family of single numbers to which a distribution belongs; None if not registered."""
+    del member
     return None
 
 
@@ -225,8 +236,6 @@ class LogNormal(Univariate):
 class Exponential(Univariate):
     """T(y) = (1, y), phi = (log rate, -rate)."""
 
-    distributions: ClassVar[tuple[str, ...]] = ("Exponential",)
-
     def natural(self, member: Any) -> tuple[Array, ...]:
         """(log rate, -rate)."""
         return jnp.log(member.rate), -member.rate
@@ -247,8 +256,6 @@ class Exponential(Univariate):
 
 class Gamma(Univariate):
     """T(y) = (1, log y, y), phi = (a log b - log Gamma(a), a - 1, -b) with shape a and rate b."""
-
-    distributions: ClassVar[tuple[str, ...]] = ("Gamma",)
 
     def natural(self, member: Any) -> tuple[Array, ...]:
         """(a log b - log Gamma(a), a - 1, -b)."""
@@ -271,8 +278,6 @@ class Gamma(Univariate):
 class Poisson(Univariate):
     """T(y) = (1, y), phi = (-rate, log rate), log b(y) = -log y!."""
 
-    distributions: ClassVar[tuple[str, ...]] = ("Poisson",)
-
     def natural(self, member: Any) -> tuple[Array, ...]:
         """(-rate, log rate)."""
         return -member.rate, jnp.log(member.rate)
@@ -294,8 +299,6 @@ class Poisson(Univariate):
 class Bernoulli(Univariate):
     """T(y) = (1, y), phi = (log(1 - p), log(p / (1 - p)))."""
 
-    distributions: ClassVar[tuple[str, ...]] = ("BernoulliProbs", "BernoulliLogits")
-
     def natural(self, member: Any) -> tuple[Array, ...]:
         """(log(1 - p), log(p / (1 - p)))."""
         p = member.probs
@@ -313,3 +316,20 @@ class Bernoulli(Univariate):
         """-n times the entropy of the share."""
         n, sums = totals
         return xlogy(sums, sums / n) + xlogy(n - sums, 1.0 - sums / n)
+
+
+@coordinate_family.register
+def _(member: dist.Normal) -> Univariate:
+    return Normal(jnp.broadcast_to(member.loc, member.batch_shape))
+
+
+@coordinate_family.register
+def _(member: dist.LogNormal) -> Univariate:
+    return LogNormal(jnp.broadcast_to(member.loc, member.batch_shape))
+
+
+coordinate_family.register(dist.Exponential, lambda _: Exponential())
+coordinate_family.register(dist.Gamma, lambda _: Gamma())
+coordinate_family.register(dist.Poisson, lambda _: Poisson())
+for _class in (dist.BernoulliProbs, dist.BernoulliLogits):
+    coordinate_family.register(_class, lambda _: Bernoulli())

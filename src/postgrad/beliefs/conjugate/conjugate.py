@@ -1,6 +1,7 @@
 """Beliefs whose form no data can change: a few sums are the whole posterior."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, Self
 
 import equinox as eqx
@@ -10,44 +11,46 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.belief import Belief, first
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density, log_formula, settle
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.validate import as_array, is_concrete
-from postgrad.problem.problem import Decision, Model, Problem, kind_of
+from postgrad.problem.problem import Decision, Model, Problem, coordinates, kind_of
 
 # How closely the model's log-density must be the family's, relative to its size.
 _TOLERANCE = 1e-7
 
 
 class Conjugate(Belief):
-    """A conjugate prior, exact and O(1) per batch.
+    """A conjugate prior: exact, with a few sums to update for each batch.
 
     If log f(y; x, theta) = psi(theta) . S(y; x) + log b(y; x) for some features psi of theta, then
 
         pi_0(theta)  ~  exp(psi(theta) . chi)   gives   pi_t(theta)  ~  exp(psi(theta) . chi_t),
         chi_t  =  chi + sum_{s <= t} S(y_s; x_s).
 
-    Decisions may shift and scale the data: S sees them, psi does not. Whether a model is of this
-    kind is tried when the belief is bound to it, on decisions near and far, parameters and data.
+    Decisions may shift and scale the data: S depends on them, psi does not. When the belief is
+    bound to a model, this form is tested on decisions near and far, parameters and data.
 
-    Sums are kept with what rounding takes from them, so a million batches are as good as their
-    total.
+    Sums are compensated for rounding, so that a million batches are as accurate as their total.
 
     Attributes:
-        prior: chi, or what defines it.
+        prior: chi, or the numbers that define chi.
         data: The sum of S.
         memory: How much of the past counts.
+        form: The models that the belief is for, in words.
+        read: A `functools.singledispatch` function of (distribution of a coordinate, y) that
+            returns what `statistics` needs. A model of another class is admitted once it is
+            registered: `Gamma.read.register(MyDistribution, function)`.
     """
 
     prior: eqx.AbstractVar[PyTree]
     data: eqx.AbstractVar[Sum]
     memory: eqx.AbstractVar[Memory]
-    # What a model must be, in words; and its classes, by name.
     form: eqx.AbstractClassVar[str]
-    families: eqx.AbstractClassVar[tuple[str, ...]]
+    read: eqx.AbstractClassVar[Callable[..., Any]]
 
     @abc.abstractmethod
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
@@ -63,7 +66,7 @@ class Conjugate(Belief):
 
     @abc.abstractmethod
     def estimate(self) -> PyTree:
-        """argmax_theta psi(theta) . sum S, the maximum-likelihood estimate: no prior in it."""
+        """argmax_theta psi(theta) . sum S, the maximum-likelihood estimate without the prior."""
 
     def update(
         self,
@@ -83,25 +86,24 @@ class Conjugate(Belief):
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """In closed form."""
-        theta = jax.tree.map(lambda leaf: leaf[0], self.examples())
-        safe, inside = settle(model(x, theta), xi)
+        safe, inside = settle(model(x, first(self.examples())), xi)
         return jnp.where(inside, self.log_predictive(model, x, safe), -jnp.inf)
 
     @property
     def effective_size(self) -> Array:
-        """That of the memory."""
+        """As many observations as the memory counts."""
         return self.memory.size
 
     def bind(self, problem: Problem, x: Decision) -> Self:
-        """Try whether the model is of the family.
+        """Test whether the model has the form that the belief is for.
 
         Raises:
-            ModelError: Naming both, if it is not.
+            ModelError: Naming both, if it has not.
         """
-        name, likelihood = type(self).__name__, problem.likelihood
-        kind = kind_of(likelihood, x, jax.tree.map(lambda leaf: leaf[0], self.examples()))
-        found = kind.coordinate
-        if found not in self.families:
+        name, likelihood, theta = type(self).__name__, problem.likelihood, first(self.examples())
+        found = kind_of(likelihood, x, theta).coordinate
+        member = coordinates(likelihood(x, theta))
+        if self.read.dispatch(type(member)) is self.read.dispatch(object):  # type: ignore[attr-defined]
             raise ModelError(f"{name} is the belief of {self.form}, but the model is {found}")
         try:
             agrees = bool(_agrees(self, likelihood, problem.decisions(x)))
@@ -116,6 +118,11 @@ class Conjugate(Belief):
                 f"function of theta or x"
             )
         return self
+
+
+def unknown(member: Any, *_: Array) -> Any:
+    """The case of `read` for classes that are not registered."""
+    raise ModelError(f"no conjugate form is registered for {type(member).__name__}")
 
 
 @eqx.filter_jit
@@ -137,7 +144,7 @@ def _agrees(belief: Conjugate, likelihood: Model, xs: Float[Array, "k ..."]) -> 
         ys = jax.vmap(draw, in_axes=(None, 0, 0))(x, thetas, random.split(key, count))
         rests, sizes = jax.vmap(lambda y: rest(x, y))(ys)
         gaps = jnp.max(rests, axis=1) - jnp.min(rests, axis=1)
-        return jnp.all(gaps <= _TOLERANCE * (1.0 + sizes))  # NaN is no agreement
+        return jnp.all(gaps <= _TOLERANCE * (1.0 + sizes))  # False if a gap is NaN
 
     return jnp.all(jax.vmap(holds)(xs, random.split(random.key(0), xs.shape[0])))
 
@@ -149,12 +156,18 @@ def _weighted_sum(each: Float[Array, "D ..."], weight: Array | None) -> Array:
     return jnp.sum(jnp.where(wide > 0, wide * each, 0.0), axis=0)
 
 
-def hyperparameters(positive: tuple[str, ...] = (), **values: Any) -> dict[str, Array]:
-    """Numbers or arrays of them, made one shape; those that must be are checked to be positive.
+def hyperparameters(positive: dict[str, Any], **real: Any) -> dict[str, Array]:
+    """The prior's numbers or arrays, broadcast to one shape.
+
+    Args:
+        positive: Those that must be positive, by name.
+        **real: Those that may be any real number.
 
     Raises:
-        PriorError: If they are no numbers, do not fit together, or are not positive.
+        PriorError: If a value is not a finite number, shapes do not fit together, or one that must
+            be positive is not.
     """
+    values = {**real, **positive}
     arrays = {name: as_array(value, PriorError, name) for name, value in values.items()}
     shapes = {name: array.shape for name, array in arrays.items()}
     try:
@@ -182,3 +195,8 @@ def difference_of_normalisers(
     """
     kernel = belief.log_kernel(theta, belief.statistics(model, x, y))
     return gained + log_formula(model(x, theta), y) - kernel
+
+
+def along_axis(values: Any, like: Array) -> Array:
+    """Numbers along a leading axis, followed by as many axes of length one as an array has."""
+    return jnp.asarray(values).reshape(-1, *(1,) * like.ndim)

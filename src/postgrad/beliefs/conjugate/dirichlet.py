@@ -1,10 +1,12 @@
 """Probabilities of several outcomes."""
 
+import functools
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
@@ -12,6 +14,7 @@ from postgrad.beliefs.conjugate.conjugate import (
     Conjugate,
     difference_of_normalisers,
     hyperparameters,
+    unknown,
 )
 from postgrad.beliefs.forgetting import Memory
 from postgrad.errors import PriorError
@@ -19,6 +22,24 @@ from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
 from postgrad.problem.problem import Decision, Model
+
+
+@functools.singledispatch
+def counts(member: Any, y: Array) -> Float[Array, " k"]:
+    """How often an observation has each outcome."""
+    return unknown(member)
+
+
+@counts.register(dist.CategoricalProbs)
+@counts.register(dist.CategoricalLogits)
+def _(member: Any, y: Array) -> Float[Array, " k"]:
+    return jax.nn.one_hot(jnp.asarray(y, int), member.probs.shape[-1], dtype=float)
+
+
+@counts.register(dist.MultinomialProbs)
+@counts.register(dist.MultinomialLogits)
+def _(member: Any, y: Array) -> Float[Array, " k"]:
+    return y
 
 
 class Dirichlet(Conjugate):
@@ -31,9 +52,7 @@ class Dirichlet(Conjugate):
     data: Sum
     memory: Memory
     form: ClassVar[str] = "theta in Categorical(theta) or Multinomial(n(x), theta)"
-    families: ClassVar[tuple[str, ...]] = (
-        *("CategoricalProbs", "CategoricalLogits", "MultinomialProbs", "MultinomialLogits"),
-    )
+    read: ClassVar[Any] = staticmethod(counts)
 
     def __init__(self, concentration: Any, *, forget: Any = None):
         """A prior with mean a / sum a.
@@ -42,8 +61,7 @@ class Dirichlet(Conjugate):
             concentration: a, one positive number for each of two or more outcomes.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        name = "concentration"
-        self.prior = hyperparameters((name,), concentration=concentration)[name]
+        self.prior = hyperparameters({"concentration": concentration})["concentration"]
         if self.prior.ndim != 1 or self.prior.size < 2:
             raise PriorError(
                 f"concentration must have one entry for each of two or more outcomes, got "
@@ -59,10 +77,7 @@ class Dirichlet(Conjugate):
 
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
         """How often each outcome was seen."""
-        del likelihood, x
-        if jnp.ndim(y) > 0:
-            return y
-        return jax.nn.one_hot(jnp.asarray(y, int), self.prior.size, dtype=float)
+        return counts(likelihood(x, self._even), y)
 
     def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
         """Counts times log theta."""
@@ -73,15 +88,23 @@ class Dirichlet(Conjugate):
         a, seen = self.concentration, self.statistics(model, x, y)
         gained = jnp.sum(gammaln(a + seen) - gammaln(a))
         gained -= gammaln(jnp.sum(a + seen)) - gammaln(jnp.sum(a))
-        even = jnp.full_like(a, 1.0 / a.size)
-        return difference_of_normalisers(self, model, x, y, even, gained)
+        return difference_of_normalisers(self, model, x, y, self._even, gained)
 
     def estimate(self) -> PyTree:
         """The shares."""
         return self.data.value / jnp.sum(self.data.value)
 
+    def mean(self) -> PyTree:
+        """a_t / sum a_t."""
+        return self.concentration / jnp.sum(self.concentration)
+
+    def spread(self) -> PyTree:
+        """sqrt(m (1 - m) / (sum a_t + 1)) with m the mean."""
+        m = self.mean()
+        return jnp.sqrt(m * (1.0 - m) / (jnp.sum(self.concentration) + 1.0))
+
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
-        """Gamma draws over their sum, by their logarithms: all may be tiny."""
+        """Gamma draws over their sum, from their logarithms: all may be tiny."""
         full = jnp.broadcast_to(self.concentration, shape + self.prior.shape)
         return jax.nn.softmax(log_gamma(key, full))
 
@@ -90,3 +113,7 @@ class Dirichlet(Conjugate):
         k = self.prior.size
         tilts = np.outer([0.0, 1.0, -1.0, 2.0], np.linspace(-1.0, 1.0, k))
         return jax.nn.softmax(jnp.asarray(tilts))
+
+    @property
+    def _even(self) -> Float[Array, " k"]:
+        return jnp.full_like(self.prior, 1.0 / self.prior.size)

@@ -1,17 +1,35 @@
 """The mean of normal data with a known spread."""
 
+import functools
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
+import numpyro.distributions as dist
 from jax import random
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.conjugate.conjugate import Conjugate, hyperparameters
+from postgrad.beliefs.conjugate.conjugate import Conjugate, along_axis, hyperparameters, unknown
 from postgrad.beliefs.forgetting import Memory
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model, coordinates
+
+
+@functools.singledispatch
+def on_real_line(member: Any, y: Array) -> tuple[Array, Float[Array, ""]]:
+    """Data as normal ones, and the logarithm of the derivative of y in them."""
+    return unknown(member)
+
+
+@on_real_line.register
+def _(member: dist.Normal, y: Array) -> tuple[Array, Float[Array, ""]]:
+    return y, jnp.zeros(())
+
+
+@on_real_line.register
+def _(member: dist.LogNormal, y: Array) -> tuple[Array, Float[Array, ""]]:
+    return jnp.log(y), jnp.sum(jnp.log(y))
 
 
 class Normal(Conjugate):
@@ -27,25 +45,25 @@ class Normal(Conjugate):
     data: Sum
     memory: Memory
     form: ClassVar[str] = "theta in Normal or LogNormal(c(x) theta + g(x), s(x))"
-    families: ClassVar[tuple[str, ...]] = ("Normal", "LogNormal")
+    read: ClassVar[Any] = staticmethod(on_real_line)
 
-    def __init__(self, mean: Any, scale: Any, *, forget: Any = None):
+    def __init__(self, loc: Any, scale: Any, *, forget: Any = None):
         """A prior.
 
         Args:
-            mean: m.
+            loc: m.
             scale: s, the standard deviation.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        self.prior = hyperparameters(("scale",), mean=mean, scale=scale)
-        zeros = jnp.zeros_like(self.prior["mean"])
+        self.prior = hyperparameters({"scale": scale}, loc=loc)
+        zeros = jnp.zeros_like(self.prior["loc"])
         self.data = Sum.zeros_like({"precision": zeros, "slope": zeros})
         self.memory = Memory(forget)
 
     @property
-    def mean(self) -> Float[Array, "..."]:
+    def loc(self) -> Float[Array, "..."]:
         """m_t."""
-        return self.prior["mean"] + self.data.value["slope"] * self.scale**2
+        return self.prior["loc"] + self.data.value["slope"] * self.scale**2
 
     @property
     def scale(self) -> Float[Array, "..."]:
@@ -54,54 +72,48 @@ class Normal(Conjugate):
 
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
         """(c^2 / v, c r / v)."""
-        slope, centre, spread = self._read(likelihood, x)
-        residual = (self._line(likelihood, x, y) - centre) / spread
+        slope, centre, spread, value, _ = self._line(likelihood, x, y)
+        residual = (value - centre) / spread
         return {"precision": (slope / spread) ** 2, "slope": slope / spread * residual}
 
     def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
         """With d = theta - m: sum over coordinates of d c r / v - d^2 c^2 / (2 v)."""
-        d = theta - self.prior["mean"]
+        d = theta - self.prior["loc"]
         return jnp.sum(d * statistics["slope"] - 0.5 * d**2 * statistics["precision"])
 
     def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
         """N(c m_t + g, v + c^2 / P_t)."""
-        slope, centre, spread = self._read(model, x)
-        centre = centre + slope * (self.mean - self.prior["mean"])
-        value = self._line(model, x, y)
+        slope, centre, spread, value, log_jacobian = self._line(model, x, y)
+        centre = centre + slope * (self.loc - self.prior["loc"])
         log_f = norm.logpdf(value, centre, jnp.hypot(spread, slope * self.scale))
-        return jnp.sum(log_f) - self._log_jacobian(model, x, y)
+        return jnp.sum(log_f) - log_jacobian
 
     def estimate(self) -> PyTree:
         """The mean of the data, weighted by their precision."""
         total = self.data.value
-        return self.prior["mean"] + total["slope"] / total["precision"]
+        return self.prior["loc"] + total["slope"] / total["precision"]
+
+    def mean(self) -> PyTree:
+        """m_t."""
+        return self.loc
+
+    def spread(self) -> PyTree:
+        """P_t^(-1/2)."""
+        return self.scale
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """m_t plus normal noise."""
-        noise = random.normal(key, shape + self.prior["mean"].shape)
-        return self.mean + self.scale * noise
+        noise = random.normal(key, shape + self.prior["loc"].shape)
+        return self.loc + self.scale * noise
 
     def examples(self) -> PyTree:
         """Around the prior's mean."""
-        steps = jnp.asarray([0.0, -1.5, -0.5, 0.7, 2.0])
-        steps = steps.reshape(-1, *(1,) * self.prior["mean"].ndim)
-        return self.prior["mean"] + self.prior["scale"] * steps
+        steps = along_axis([0.0, -1.5, -0.5, 0.7, 2.0], self.prior["loc"])
+        return self.prior["loc"] + self.prior["scale"] * steps
 
-    def _read(self, likelihood: Model, x: Decision) -> tuple[Array, Array, Array]:
-        """c(x), the centre c(x) m + g(x), and the spread."""
-        here = coordinates(likelihood(x, self.prior["mean"]))
-        there = coordinates(likelihood(x, self.prior["mean"] + self.prior["scale"]))
-        return (there.loc - here.loc) / self.prior["scale"], here.loc, here.scale
-
-    def _line(self, likelihood: Model, x: Decision, y: Array) -> Array:
-        """Data on the line: lognormal ones through their logarithms."""
-        return jnp.log(y) if is_lognormal(likelihood(x, self.prior["mean"])) else y
-
-    def _log_jacobian(self, likelihood: Model, x: Decision, y: Array) -> Array:
-        lognormal = is_lognormal(likelihood(x, self.prior["mean"]))
-        return jnp.sum(jnp.log(y)) if lognormal else jnp.zeros(())
-
-
-def is_lognormal(member: Any) -> bool:
-    """Whether data are to be taken by their logarithms."""
-    return type(coordinates(member)).__name__ == "LogNormal"
+    def _line(self, likelihood: Model, x: Decision, y: Array) -> tuple[Array, ...]:
+        """c(x), the centre c(x) m + g(x), the spread, and y on the real line; see there."""
+        here = coordinates(likelihood(x, self.prior["loc"]))
+        there = coordinates(likelihood(x, self.prior["loc"] + self.prior["scale"]))
+        slope = (there.loc - here.loc) / self.prior["scale"]
+        return slope, here.loc, here.scale, *on_real_line(here, y)

@@ -7,8 +7,8 @@ from jax import random
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.conjugate.conjugate import Conjugate, hyperparameters
-from postgrad.beliefs.conjugate.normal import is_lognormal
+from postgrad.beliefs.conjugate.conjugate import Conjugate, along_axis, hyperparameters
+from postgrad.beliefs.conjugate.normal import on_real_line
 from postgrad.beliefs.forgetting import Memory
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
@@ -32,28 +32,28 @@ class NormalInverseGamma(Conjugate):
     form: ClassVar[str] = (
         'theta in Normal or LogNormal(c(x) theta["mean"] + g(x), s(x) theta["scale"])'
     )
-    families: ClassVar[tuple[str, ...]] = ("Normal", "LogNormal")
+    read: ClassVar[Any] = staticmethod(on_real_line)
 
-    def __init__(self, mean: Any, count: Any, shape: Any, scale: Any, *, forget: Any = None):
+    def __init__(self, loc: Any, count: Any, concentration: Any, rate: Any, *, forget: Any = None):
         """A prior.
 
         Args:
-            mean: m.
-            count: k: the prior knows the mean as well as this many observations would tell it.
-            shape: a: the prior knows the variance as well as 2 a observations would tell it.
-            scale: b: the prior's guess of the variance is about b / a.
+            loc: m.
+            count: k: the prior knows the mean as well as k observations would tell it.
+            concentration: a: the prior knows the variance as well as 2 a observations would.
+            rate: b: the prior's guess of the variance is about b / a.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        positive = ("count", "shape", "scale")
-        self.prior = hyperparameters(positive, mean=mean, count=count, shape=shape, scale=scale)
-        zeros = jnp.zeros_like(self.prior["mean"])
+        positive = {"count": count, "concentration": concentration, "rate": rate}
+        self.prior = hyperparameters(positive, loc=loc)
+        zeros = jnp.zeros_like(self.prior["loc"])
         self.data = Sum.zeros_like(dict.fromkeys(("zz", "zr", "rr", "n"), zeros))
         self.memory = Memory(forget)
 
     @property
-    def mean(self) -> Float[Array, "..."]:
+    def loc(self) -> Float[Array, "..."]:
         """m_t."""
-        return self.prior["mean"] + self._shift()
+        return self.prior["loc"] + self._shift()
 
     @property
     def count(self) -> Float[Array, "..."]:
@@ -61,15 +61,15 @@ class NormalInverseGamma(Conjugate):
         return self.prior["count"] + self.data.value["zz"]
 
     @property
-    def shape(self) -> Float[Array, "..."]:
+    def concentration(self) -> Float[Array, "..."]:
         """a_t."""
-        return self.prior["shape"] + 0.5 * self.data.value["n"]
+        return self.prior["concentration"] + 0.5 * self.data.value["n"]
 
     @property
-    def scale(self) -> Float[Array, "..."]:
+    def rate(self) -> Float[Array, "..."]:
         """b_t."""
         around = self.data.value["rr"] - self.count * self._shift() ** 2
-        return self.prior["scale"] + 0.5 * jnp.maximum(around, 0.0)
+        return self.prior["rate"] + 0.5 * jnp.maximum(around, 0.0)
 
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
         """(z^2, z r, r^2, 1)."""
@@ -78,14 +78,14 @@ class NormalInverseGamma(Conjugate):
 
     def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
         """-(r - z d)^2 / (2 sigma^2) - log sigma, with d = mu - m."""
-        d, sigma = theta["mean"] - self.prior["mean"], theta["scale"]
+        d, sigma = theta["mean"] - self.prior["loc"], theta["scale"]
         square = statistics["rr"] - 2.0 * d * statistics["zr"] + d**2 * statistics["zz"]
         return -jnp.sum(0.5 * square / sigma**2 + statistics["n"] * jnp.log(sigma))
 
     def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
         """Student's t in r: 2 a_t degrees of freedom around z (m_t - m)."""
         z, r, log_volume = self._standardise(model, x, y)
-        a, b = self.shape, self.scale
+        a, b = self.concentration, self.rate
         wide = 2.0 * b * (1.0 + z**2 / self.count)
         log_t = (
             gammaln(a + 0.5)
@@ -101,36 +101,48 @@ class NormalInverseGamma(Conjugate):
         d = total["zr"] / total["zz"]
         variance = (total["rr"] - d * total["zr"]) / total["n"]
         return {
-            "mean": self.prior["mean"] + d,
+            "mean": self.prior["loc"] + d,
             "scale": jnp.sqrt(jnp.where(variance < 1e-6, 1e-6, variance)),
+        }
+
+    def mean(self) -> PyTree:
+        """m_t; sqrt(b_t) Gamma(a_t - 1/2) / Gamma(a_t), if a_t > 1/2."""
+        a = self.concentration
+        ratio = jnp.where(a > 0.5, jnp.exp(gammaln(a - 0.5) - gammaln(a)), jnp.nan)
+        return {"mean": self.loc, "scale": jnp.sqrt(self.rate) * ratio}
+
+    def spread(self) -> PyTree:
+        """From E sigma^2 = b_t / (a_t - 1); infinite up to a_t = 1."""
+        variance = self.rate / jnp.maximum(self.concentration - 1.0, 0.0)
+        return {
+            "mean": jnp.sqrt(variance / self.count),
+            "scale": jnp.sqrt(jnp.maximum(variance - self.mean()["scale"] ** 2, 0.0)),
         }
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """First the variance, then the mean given it."""
         key_scale, key_mean = random.split(key)
-        full = shape + self.prior["mean"].shape
-        sigma = jnp.sqrt(self.scale / gamma(key_scale, jnp.broadcast_to(self.shape, full)))
+        full = shape + self.prior["loc"].shape
+        sigma = jnp.sqrt(self.rate / gamma(key_scale, jnp.broadcast_to(self.concentration, full)))
         noise = random.normal(key_mean, full)
-        return {"mean": self.mean + sigma / jnp.sqrt(self.count) * noise, "scale": sigma}
+        return {"mean": self.loc + sigma / jnp.sqrt(self.count) * noise, "scale": sigma}
 
     def examples(self) -> PyTree:
         """Around the prior's guess."""
-        spread = jnp.sqrt(self.prior["scale"] / self.prior["shape"])
-        lead = (-1, *(1,) * spread.ndim)
-        steps = jnp.asarray([0.0, -1.5, 0.7, 0.0, 2.0]).reshape(lead)
-        factors = jnp.asarray([1.0, 0.6, 1.0, 1.7, 1.3]).reshape(lead)
-        return {"mean": self.prior["mean"] + spread * steps, "scale": spread * factors}
+        spread = jnp.sqrt(self.prior["rate"] / self.prior["concentration"])
+        steps = along_axis([0.0, -1.5, 0.7, 0.0, 2.0], spread)
+        factors = along_axis([1.0, 0.6, 1.0, 1.7, 1.3], spread)
+        return {"mean": self.prior["loc"] + spread * steps, "scale": spread * factors}
 
     def _shift(self) -> Array:
         """m_t - m."""
         return self.data.value["zr"] / self.count
 
     def _standardise(self, likelihood: Model, x: Decision, y: Array) -> tuple[Array, Array, Array]:
-        """Z, r, and the logarithm of dy/dr."""
-        mean, one = self.prior["mean"], jnp.ones_like(self.prior["mean"])
-        member = likelihood(x, {"mean": mean, "scale": one})
-        here = coordinates(member)
+        """z, r, and the logarithm of dy/dr."""
+        mean, one = self.prior["loc"], jnp.ones_like(self.prior["loc"])
+        here = coordinates(likelihood(x, {"mean": mean, "scale": one}))
         there = coordinates(likelihood(x, {"mean": mean + one, "scale": one}))
-        value, log_volume = (y, 0.0) if not is_lognormal(member) else (jnp.log(y), jnp.log(y))
+        value, log_jacobian = on_real_line(here, y)
         z, r = (there.loc - here.loc) / here.scale, (value - here.loc) / here.scale
-        return z, r, jnp.sum(jnp.log(here.scale) + log_volume)
+        return z, r, jnp.sum(jnp.log(here.scale) * one) + log_jacobian

@@ -1,15 +1,17 @@
 """The mean and the covariance of correlated normal data."""
 
+import functools
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax import random
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.conjugate.conjugate import Conjugate
+from postgrad.beliefs.conjugate.conjugate import Conjugate, unknown
 from postgrad.beliefs.forgetting import Memory
 from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
@@ -17,6 +19,17 @@ from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import gamma
 from postgrad.numerics.validate import as_array, check_covariance, is_concrete
 from postgrad.problem.problem import Decision, Model
+
+
+@functools.singledispatch
+def centre_and_root(member: Any) -> tuple[Array, Array]:
+    """The mean of correlated normal data, and a triangular root of their covariance."""
+    return unknown(member)
+
+
+@centre_and_root.register
+def _(member: dist.MultivariateNormal) -> tuple[Array, Array]:
+    return member.loc, member.scale_tril
 
 
 class NormalInverseWishart(Conjugate):
@@ -33,53 +46,61 @@ class NormalInverseWishart(Conjugate):
     form: ClassVar[str] = (
         'theta in MultivariateNormal(theta["mean"] + g(x), s(x)^2 theta["covariance"])'
     )
-    families: ClassVar[tuple[str, ...]] = ("MultivariateNormal",)
+    read: ClassVar[Any] = staticmethod(centre_and_root)
 
-    def __init__(self, mean: Any, count: Any, degrees: Any, scale: Any, *, forget: Any = None):
+    def __init__(
+        self, loc: Any, count: Any, concentration: Any, rate_matrix: Any, *, forget: Any = None
+    ):
         """A prior.
 
         Args:
-            mean: m, a vector of length d.
+            loc: m, a vector of length d.
             count: k: the prior knows the mean as well as this many observations would tell it.
-            degrees: n > d - 1: how well the prior knows the covariance.
-            scale: Psi, a positive definite matrix: the covariance is about Psi / n.
+            concentration: n > d - 1: how well the prior knows the covariance.
+            rate_matrix: Psi, a positive definite matrix: the covariance is about Psi / n.
             forget: What remains of the evidence after one more batch; everything, if not given.
 
         Raises:
             PriorError: If the shapes do not fit, Psi is not positive definite, or a count is too
                 small.
         """
-        values = {"mean": mean, "count": count, "degrees": degrees, "scale": scale}
-        self.prior = {name: as_array(v, PriorError, name) for name, v in values.items()}
+        self.prior = {
+            "loc": as_array(loc, PriorError, "loc"),
+            "count": as_array(count, PriorError, "count"),
+            "concentration": as_array(concentration, PriorError, "concentration"),
+            "rate_matrix": as_array(rate_matrix, PriorError, "rate_matrix"),
+        }
         self._check()
-        d = self.prior["mean"].size
+        d = self.prior["loc"].size
         self.data = Sum.zeros_like(
             {"w": jnp.zeros(()), "r": jnp.zeros(d), "rr": jnp.zeros((d, d)), "n": jnp.zeros(())}
         )
         self.memory = Memory(forget)
 
     def _check(self) -> None:
-        mean, count = self.prior["mean"], self.prior["count"]
-        degrees, scale = self.prior["degrees"], self.prior["scale"]
-        if mean.ndim != 1 or scale.shape != (mean.size, mean.size):
+        loc, count = self.prior["loc"], self.prior["count"]
+        concentration, rate_matrix = self.prior["concentration"], self.prior["rate_matrix"]
+        if loc.ndim != 1 or rate_matrix.shape != (loc.size, loc.size):
             raise PriorError(
-                f"mean must be a vector and scale a square matrix of its size, got shapes "
-                f"{mean.shape} and {scale.shape}"
+                f"loc must be a vector and rate_matrix a square matrix of its size, got shapes "
+                f"{loc.shape} and {rate_matrix.shape}"
             )
-        if count.shape != () or degrees.shape != ():
-            raise PriorError("count and degrees must be single numbers")
+        if count.shape != () or concentration.shape != ():
+            raise PriorError("count and concentration must be single numbers")
         if not is_concrete(self.prior):
             return
         if not float(count) > 0:
             raise PriorError(f"count must be positive, got {count}")
-        if not float(degrees) > mean.size - 1:
-            raise PriorError(f"degrees must exceed d - 1 = {mean.size - 1}, got {degrees}")
-        check_covariance(np.asarray(scale), PriorError, "scale")
+        if not float(concentration) > loc.size - 1:
+            raise PriorError(
+                f"concentration must exceed d - 1 = {loc.size - 1}, got {concentration}"
+            )
+        check_covariance(np.asarray(rate_matrix), PriorError, "rate_matrix")
 
     @property
-    def mean(self) -> Float[Array, " d"]:
+    def loc(self) -> Float[Array, " d"]:
         """m_t."""
-        return self.prior["mean"] + self._shift()
+        return self.prior["loc"] + self._shift()
 
     @property
     def count(self) -> Float[Array, ""]:
@@ -87,15 +108,17 @@ class NormalInverseWishart(Conjugate):
         return self.prior["count"] + self.data.value["w"]
 
     @property
-    def degrees(self) -> Float[Array, ""]:
+    def concentration(self) -> Float[Array, ""]:
         """n_t."""
-        return self.prior["degrees"] + self.data.value["n"]
+        return self.prior["concentration"] + self.data.value["n"]
 
     @property
-    def scale(self) -> Float[Array, "d d"]:
+    def rate_matrix(self) -> Float[Array, "d d"]:
         """Psi_t."""
         shift = self._shift()
-        return self.prior["scale"] + self.data.value["rr"] - self.count * jnp.outer(shift, shift)
+        return (
+            self.prior["rate_matrix"] + self.data.value["rr"] - self.count * jnp.outer(shift, shift)
+        )
 
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
         """(w, w r, w r r', 1)."""
@@ -105,7 +128,7 @@ class NormalInverseWishart(Conjugate):
 
     def log_kernel(self, theta: PyTree, statistics: PyTree) -> Array:
         """-(tr C^-1 (w r r' - 2 w r d' + w d d') + log |C|) / 2, with d = mu - m."""
-        d = theta["mean"] - self.prior["mean"]
+        d = theta["mean"] - self.prior["loc"]
         cross = jnp.outer(statistics["r"], d)
         square = statistics["rr"] - cross - cross.T + statistics["w"] * jnp.outer(d, d)
         _, log_det = jnp.linalg.slogdet(theta["covariance"])
@@ -116,9 +139,9 @@ class NormalInverseWishart(Conjugate):
         """Multivariate t with n_t - d + 1 degrees of freedom around m_t + g."""
         centre, spread = self._read(model, x)
         d = centre.size
-        root = jnp.linalg.cholesky(self.scale * (spread**2 + 1.0 / self.count))
+        root = jnp.linalg.cholesky(self.rate_matrix * (spread**2 + 1.0 / self.count))
         z = solve_triangular(root, y - centre - self._shift(), lower=True)
-        n = self.degrees
+        n = self.concentration
         return (
             gammaln(0.5 * (n + 1.0))
             - gammaln(0.5 * (n + 1.0 - d))
@@ -132,15 +155,38 @@ class NormalInverseWishart(Conjugate):
         total = self.data.value
         d = total["r"] / total["w"]
         covariance = (total["rr"] - total["w"] * jnp.outer(d, d)) / total["n"]
-        return {"mean": self.prior["mean"] + d, "covariance": covariance}
+        return {"mean": self.prior["loc"] + d, "covariance": covariance}
+
+    def mean(self) -> PyTree:
+        """m_t; Psi_t / (n_t - d - 1), if n_t > d + 1."""
+        rest = self.concentration - self.loc.size - 1.0
+        return {
+            "mean": self.loc,
+            "covariance": self.rate_matrix / jnp.where(rest > 0, rest, jnp.nan),
+        }
+
+    def spread(self) -> PyTree:
+        """sqrt(E C_ii / k_t), and sqrt(((r + 2) C_ij^2 + r C_ii C_jj) / ((r + 1) (r - 2))).
+
+        Here C is its mean and r = n_t - d - 1; the latter is infinite up to r = 2.
+        """
+        rest = self.concentration - self.loc.size - 1.0
+        c = self.mean()["covariance"]
+        variances = jnp.diagonal(c)
+        squares = (rest + 2.0) * c**2 + rest * jnp.outer(variances, variances)
+        below = (rest + 1.0) * jnp.maximum(rest - 2.0, 0.0)
+        return {
+            "mean": jnp.sqrt(variances / self.count),
+            "covariance": jnp.sqrt(squares / below),
+        }
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """First the covariance, by Bartlett's decomposition, then the mean given it."""
-        d = self.prior["mean"].size
-        root = jnp.linalg.cholesky(self.scale)
+        d = self.prior["loc"].size
+        root = jnp.linalg.cholesky(self.rate_matrix)
         key_diagonal, key_below, key_mean = random.split(key, 3)
         # W = A A' ~ Wishart(n, I) with squared diagonal entries chi^2(n - i); C = L W^-1 L'.
-        halves = jnp.broadcast_to(0.5 * (self.degrees - jnp.arange(d)), (*shape, d))
+        halves = jnp.broadcast_to(0.5 * (self.concentration - jnp.arange(d)), (*shape, d))
         diagonal = jnp.sqrt(2.0 * gamma(key_diagonal, halves))
         below = jnp.tril(random.normal(key_below, (*shape, d, d)), -1)
         bartlett = below + diagonal[..., None] * jnp.eye(d)
@@ -151,17 +197,17 @@ class NormalInverseWishart(Conjugate):
         noise = random.normal(key_mean, (*shape, d))
         moved = jnp.einsum("...ij,...j->...i", factor, noise) / jnp.sqrt(self.count)
         covariance = factor @ jnp.swapaxes(factor, -1, -2)
-        return {"mean": self.mean + moved, "covariance": covariance}
+        return {"mean": self.loc + moved, "covariance": covariance}
 
     def examples(self) -> PyTree:
         """Around the prior's guess."""
-        covariance = self.prior["scale"] / self.prior["degrees"]
+        covariance = self.prior["rate_matrix"] / self.prior["concentration"]
         spread = jnp.sqrt(jnp.diagonal(covariance))
         turned = covariance + 0.5 * jnp.diag(spread**2)  # with lower correlations
         steps = jnp.asarray([0.0, -1.0, 0.5, 1.5])
         tilt = jnp.linspace(0.5, 1.5, spread.size)
         return {
-            "mean": self.prior["mean"] + steps[:, None] * tilt * spread,
+            "mean": self.prior["loc"] + steps[:, None] * tilt * spread,
             "covariance": jnp.stack([covariance, 0.5 * turned, turned, 2.0 * covariance]),
         }
 
@@ -171,6 +217,6 @@ class NormalInverseWishart(Conjugate):
 
     def _read(self, likelihood: Model, x: Decision) -> tuple[Array, Array]:
         """The centre m + g(x), and s(x)."""
-        unit = {"mean": self.prior["mean"], "covariance": jnp.eye(self.prior["mean"].size)}
-        member = likelihood(x, unit)
-        return member.loc, member.scale_tril[0, 0]
+        unit = {"mean": self.prior["loc"], "covariance": jnp.eye(self.prior["loc"].size)}
+        centre, root = centre_and_root(likelihood(x, unit))
+        return centre, root[0, 0]

@@ -48,48 +48,53 @@ class Gaussian(Belief):
     theta ranges over all real numbers: a positive parameter is written `jnp.exp(theta)`.
 
     Attributes:
-        prior_mean: m_0, a PyTree.
+        prior_loc: m_0, a PyTree.
         prior_precision: P_0, over all numbers of theta one after the other.
         evidence: (P_t - P_0, P_t (m_t - m_0)).
         rule: How data become evidence.
         memory: How much of the past counts.
     """
 
-    prior_mean: PyTree = fixed()
+    prior_loc: PyTree = fixed()
     prior_precision: Float[Array, "d d"] = fixed()
     evidence: Sum
     rule: Rule
     memory: Memory
 
     def __init__(
-        self, mean: PyTree, scale: PyTree = None, *, covariance: Any = None, forget: Any = None
+        self,
+        loc: PyTree,
+        scale: PyTree = None,
+        *,
+        covariance_matrix: Any = None,
+        forget: Any = None,
     ):
         """A prior.
 
         Args:
-            mean: m_0: a number, an array, or a dictionary or other PyTree of them.
-            scale: The standard deviation of each number: one for all, or a PyTree like `mean`. All
+            loc: m_0: a number, an array, or a dictionary or other PyTree of them.
+            scale: The standard deviation of each number: one for all, or a PyTree like `loc`. All
                 are independent.
-            covariance: Instead of `scale`: a matrix over all numbers of theta, in the order of
+            covariance_matrix: Instead of `scale`, over all numbers of theta in the order of
                 `jax.flatten_util.ravel_pytree` (keys of a dictionary are sorted).
             forget: What remains of the evidence after one more batch; everything, if not given.
 
         Raises:
             PriorError: If these are not finite numbers of fitting shapes, a scale is not positive
-                or the covariance not symmetric and positive definite.
+                or the covariance matrix not symmetric and positive definite.
         """
-        self.prior_mean = as_theta(mean)
+        self.prior_loc = as_theta(loc)
         origin = self._origin
         if origin.size == 0:
-            raise PriorError(f"mean must have at least one number, got {mean!r}")
-        if (scale is None) == (covariance is None):
-            raise PriorError("Gaussian needs either scale or covariance, and not both")
-        if covariance is None:
-            scales = _as_scales(scale, self.prior_mean)
+            raise PriorError(f"loc must have at least one number, got {loc!r}")
+        if (scale is None) == (covariance_matrix is None):
+            raise PriorError("Gaussian needs either scale or covariance_matrix, and not both")
+        if covariance_matrix is None:
+            scales = _as_scales(scale, self.prior_loc)
             self.prior_precision = jnp.diag(scales**-2.0)
         else:
             # The law with the precision C has the covariance C^-1.
-            matrix = _as_covariance(covariance, origin.size)
+            matrix = _as_covariance(covariance_matrix, origin.size)
             self.prior_precision = normal_law(origin, matrix, jnp.zeros_like(origin)).covariance
         if is_concrete(self.prior_precision) and not np.isfinite(self.prior_precision).all():
             raise PriorError("the prior is so narrow that its precision is not a finite number")
@@ -103,12 +108,12 @@ class Gaussian(Belief):
         return self.rule.exact
 
     @property
-    def mean(self) -> PyTree:
+    def loc(self) -> PyTree:
         """m_t, a PyTree like theta."""
         return self._unravel(self._law.mean)
 
     @property
-    def covariance(self) -> Float[Array, "d d"]:
+    def covariance_matrix(self) -> Float[Array, "d d"]:
         """P_t^-1, over all numbers of theta one after the other."""
         return self._law.covariance
 
@@ -128,7 +133,7 @@ class Gaussian(Belief):
         """Bayes' rule, or Laplace's approximation to it."""
         del key
         faded = eqx.tree_at(lambda g: g.evidence, self, self.memory.fade(self.evidence))
-        model = FlatModel(likelihood, self.prior_mean)
+        model = FlatModel(likelihood, self.prior_loc)
         gained = self.rule.evidence(model, self._origin, faded._law, x, batch, weight)
         new = faded.evidence.add(gained), self.memory.after(batch, weight)
         return eqx.tree_at(lambda g: (g.evidence, g.memory), self, new)
@@ -141,9 +146,17 @@ class Gaussian(Belief):
             unravel = jax.vmap(unravel)
         return unravel(draws)
 
+    def mean(self) -> PyTree:
+        """m_t."""
+        return self.loc
+
+    def spread(self) -> PyTree:
+        """The roots of the diagonal of P_t^-1."""
+        return self._unravel(jnp.sqrt(jnp.diagonal(self.covariance_matrix)))
+
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """In closed form if exact, else the mean over evenly spread points."""
-        return self.rule.log_mixture(FlatModel(model, self.prior_mean), self._law, x, xi)
+        return self.rule.log_mixture(FlatModel(model, self.prior_loc), self._law, x, xi)
 
     def examples(self) -> PyTree:
         """The mean, and points one standard deviation from it to all sides."""
@@ -159,13 +172,13 @@ class Gaussian(Belief):
             ModelError: If the model is not smooth in theta, or does not depend on it.
         """
         places = jnp.asarray(np.concatenate([np.asarray(x)[None], problem.decisions(x)]))
-        check_smooth(FlatModel(problem.likelihood, self.prior_mean), places, around(self._law))
+        check_smooth(FlatModel(problem.likelihood, self.prior_loc), places, around(self._law))
         origin = self._origin
         prior = normal_law(origin, self.prior_precision, jnp.zeros_like(origin))
         noise = np.random.default_rng(0).standard_normal((_TRIALS, origin.size))
         thetas = prior.at(jnp.asarray(np.geomspace(0.1, 1000.0, _TRIALS)[:, None] * noise))
         exact = all(
-            is_linear(FlatModel(model, self.prior_mean), places, origin, thetas)
+            is_linear(FlatModel(model, self.prior_loc), places, origin, thetas)
             for model in (problem.model, problem.observation)
             if model is not None
         )
@@ -178,7 +191,7 @@ class Gaussian(Belief):
 
     @property
     def _origin(self) -> Float[Array, " d"]:
-        return ravel_pytree(self.prior_mean)[0]
+        return ravel_pytree(self.prior_loc)[0]
 
     @property
     def _law(self) -> NormalLaw:
@@ -186,22 +199,22 @@ class Gaussian(Belief):
         return normal_law(self._origin, self.prior_precision + precision, shift)
 
     def _unravel(self, vector: Float[Array, " d"]) -> PyTree:
-        return ravel_pytree(self.prior_mean)[1](vector)
+        return ravel_pytree(self.prior_loc)[1](vector)
 
 
-def _as_scales(scale: PyTree, mean: PyTree) -> Float[Array, " d"]:
+def _as_scales(scale: PyTree, loc: PyTree) -> Float[Array, " d"]:
     """The standard deviation of each number of theta."""
     scale = as_theta(scale)
     if isinstance(scale, jax.Array) and scale.ndim == 0:  # one for all
-        scale = jax.tree.map(lambda leaf: jnp.full_like(leaf, scale), mean)
-    trees = jax.tree.structure(scale), jax.tree.structure(mean)
+        scale = jax.tree.map(lambda leaf: jnp.full_like(leaf, scale), loc)
+    trees = jax.tree.structure(scale), jax.tree.structure(loc)
     if len(set(trees)) > 1:
-        raise PriorError(f"scale must be one number or made like mean, {trees[1]}; got {trees[0]}")
-    pairs = list(zip(jax.tree.leaves(scale), jax.tree.leaves(mean), strict=True))
+        raise PriorError(f"scale must be one number or made like loc, {trees[1]}; got {trees[0]}")
+    pairs = list(zip(jax.tree.leaves(scale), jax.tree.leaves(loc), strict=True))
     for given, leaf in pairs:
         if given.shape not in ((), leaf.shape):
             raise PriorError(
-                f"scale must be one number or have mean's shape {leaf.shape}, got {given.shape}"
+                f"scale must be one number or have loc's shape {leaf.shape}, got {given.shape}"
             )
     scales = jnp.concatenate([jnp.broadcast_to(given, leaf.shape).ravel() for given, leaf in pairs])
     if is_concrete(scales) and not bool(jnp.all(scales > 0)):
@@ -209,12 +222,13 @@ def _as_scales(scale: PyTree, mean: PyTree) -> Float[Array, " d"]:
     return scales
 
 
-def _as_covariance(covariance: Any, d: int) -> Float[Array, "d d"]:
-    matrix = as_array(covariance, PriorError, "covariance")
+def _as_covariance(covariance_matrix: Any, d: int) -> Float[Array, "d d"]:
+    matrix = as_array(covariance_matrix, PriorError, "covariance_matrix")
     if matrix.shape != (d, d):
         raise PriorError(
-            f"covariance must be a matrix over the {d} numbers of theta, got shape {matrix.shape}"
+            f"covariance_matrix must have {d} rows and columns, one for each number of theta, "
+            f"got shape {matrix.shape}"
         )
     if is_concrete(matrix):
-        check_covariance(np.asarray(matrix), PriorError, "covariance")
+        check_covariance(np.asarray(matrix), PriorError, "covariance_matrix")
     return matrix

@@ -1,12 +1,14 @@
 """Normal laws of theta, and models that are normal and linear in it."""
 
 import abc
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, PyTree
@@ -123,7 +125,7 @@ class Rule(eqx.Module):
 
 
 class Kalman(Rule):
-    """Y or log y ~ N(A(x) theta + g(x), V(x)): everything in closed form.
+    """y or log y ~ N(A(x) theta + g(x), V(x)): everything in closed form.
 
     Q += A' V^-1 A,    s += A' V^-1 (y - A o - g),    f_hat = N(A m + g, A P^-1 A' + V).
     """
@@ -193,7 +195,7 @@ class Reading(NamedTuple):
         return solve_lower(self.root, array)
 
     def values(self, y: Array) -> Float[Array, " m"]:
-        """Y or log y as a vector."""
+        """y or log y as a vector."""
         return jnp.ravel(jnp.log(y) if self.logarithm else y)
 
     def log_slope(self, y: Array) -> Float[Array, ""]:
@@ -201,31 +203,38 @@ class Reading(NamedTuple):
         return jnp.sum(jnp.log(y)) if self.logarithm else jnp.zeros(())
 
 
-def is_normal(member: Any) -> bool:
-    """Whether `read` can read it."""
-    many = type(member).__name__ == "MultivariateNormal"
-    return many or type(_coordinate(member)).__name__ in ("Normal", "LogNormal")
-
-
+@functools.singledispatch
 def read(member: Any) -> Reading:
-    """The normal law in a distribution with numpyro's protocol.
+    """The normal law in a distribution with numpyro's protocol, of a class that is registered.
 
     Raises:
-        ModelError: If there is none.
+        ModelError: If the class is not registered.
     """
-    if not is_normal(member):
-        raise ModelError(f"this belief is bound to a normal model, but got {type(member).__name__}")
-    if type(member).__name__ == "MultivariateNormal":
-        return Reading(member.mean, member.scale_tril, False)
-    each, shape = _coordinate(member), member.event_shape
-    mean, root = (jnp.ravel(jnp.broadcast_to(a, shape)) for a in (each.loc, each.scale))
-    return Reading(mean, root, type(each).__name__ == "LogNormal")
+    raise ModelError(f"this belief is bound to a normal model, but got {type(member).__name__}")
 
 
-def _coordinate(member: Any) -> Any:
-    while type(member).__name__ in ("Independent", "ExpandedDistribution"):
-        member = member.base_dist
-    return member
+@read.register
+def _(member: dist.MultivariateNormal) -> Reading:
+    return Reading(member.mean, member.scale_tril, False)
+
+
+@read.register(dist.Normal)
+@read.register(dist.LogNormal)
+def _(member: Any) -> Reading:
+    mean, root = (jnp.broadcast_to(a, member.batch_shape) for a in (member.loc, member.scale))
+    return Reading(jnp.ravel(mean), jnp.ravel(root), isinstance(member, dist.LogNormal))
+
+
+@read.register(dist.Independent)
+@read.register(dist.ExpandedDistribution)
+def _(member: Any) -> Reading:
+    base, each = member.base_dist, read(member.base_dist)
+    if each.root.ndim > 1:
+        raise ModelError(f"this belief is bound to a normal model, but got many {type(base)}")
+    mean, root = (
+        jnp.broadcast_to(a.reshape(base.shape()), member.shape()) for a in (each.mean, each.root)
+    )
+    return Reading(jnp.ravel(mean), jnp.ravel(root), each.logarithm)
 
 
 def _slope(model: FlatModel, x: Decision, theta: Float[Array, " d"]) -> Float[Array, "m d"]:
@@ -247,14 +256,10 @@ def is_linear(
         origin: Where its slope in theta is taken.
         thetas: Where else to try it; far ones, too, as most curves are straight from near.
     """
-    normal = []
-
-    def ask(x: Decision, theta: Array) -> Array:
-        normal.append(is_normal(model(x, theta)))
-        return theta
-
-    jax.eval_shape(ask, places[0], origin)
-    return normal[0] and bool(_is_straight(model, places, origin, thetas))
+    try:
+        return bool(_is_straight(model, places, origin, thetas))
+    except ModelError:  # no normal model
+        return False
 
 
 @eqx.filter_jit
@@ -273,7 +278,7 @@ def _is_straight(model: FlatModel, places: Array, origin: Array, thetas: Array) 
 
 
 def gram(a: Float[Array, "m d"]) -> Float[Array, "d d"]:
-    """A' a."""
+    """a' a."""
     if a.shape[1] > _SMALL:
         return a.T @ a
     return jnp.sum(a[:, :, None] * a[:, None, :], axis=0)

@@ -115,6 +115,14 @@ class Grid(Belief):
         index, valid = self.weights.pick(random.uniform(key, (math.prod(shape),)))
         return select(self.points, index.reshape(shape), jnp.broadcast_to(valid, shape))
 
+    def mean(self) -> PyTree:
+        """sum_i pi_t(theta_i) theta_i; NaN if no point explains the data."""
+        return self.weights.average(self.points)
+
+    def spread(self) -> PyTree:
+        """Weighted over the points."""
+        return self.weights.spread(self.points)
+
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log sum_i pi_t(theta_i) f(xi; x, theta_i)."""
         return self.weights.log_mixture(model, self.points, x, xi)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.numerics.vmap_last_axis import vmap_last
 
@@ -126,6 +126,24 @@ def log_normaliser(rows: Rows, statistics: Float[Array, " m"]) -> Float[Array, "
     # A loop has no reverse derivative of its own; we know this one.
     slope = lax.stop_gradient(moment / total)
     return lax.stop_gradient(peak + jnp.log(total)) + slope @ (statistics - fixed)
+
+
+def average(
+    rows: Rows, statistics: Float[Array, " m"], log_total: Float[Array, ""], values: PyTree
+) -> PyTree:
+    """sum_i w_i v_i / sum_i w_i over the blocks in use, with v_i of all points along axis 0."""
+
+    def visit(block: Array, so_far: PyTree) -> PyTree:
+        shares = jnp.exp(rows.log_weights(block, statistics) - log_total)
+
+        def add(total: Array, leaf: Array) -> Array:
+            here = leaf.at[rows.index[block]].get(mode="clip")  # padded rows have no weight
+            return total + jnp.tensordot(shares, here, axes=1)
+
+        return jax.tree.map(add, so_far, values)
+
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:]), values)
+    return lax.fori_loop(0, rows.blocks, visit, nothing)
 
 
 def sort_out(

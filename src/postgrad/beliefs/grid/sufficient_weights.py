@@ -30,20 +30,22 @@ import numpy as np
 from jax import lax, random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs.decision_shift import Shift, agrees, find_shift
+from postgrad.beliefs.belief import first
+from postgrad.beliefs.decision_shift import Shift, agrees, batch_statistics, find_shift
 from postgrad.beliefs.grid.natural_parameters import (
     LEAF,
     LOOK,
     Rows,
     Tally,
+    average,
     log_normaliser,
     sort_out,
     sweep,
     sweep_runs,
     take,
 )
-from postgrad.beliefs.grid.weights import LogWeights, Weights, cumulate, first
-from postgrad.distributions.density import log_density, settle
+from postgrad.beliefs.grid.weights import LogWeights, Weights, cumulate, first_mark
+from postgrad.distributions.density import log_density
 from postgrad.distributions.exponential_families import ExponentialFamily, family_of
 from postgrad.numerics.cache_by_shape import compiled
 from postgrad.numerics.fixed import fixed
@@ -108,19 +110,7 @@ class SufficientWeights(Weights):
         self, model: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
     ) -> tuple[Float[Array, " k"], Bool[Array, ""]]:
         """The batch's statistics as if seen at x_0, and whether it lies inside the support."""
-        # All members of a family have one support, so any point will do.
-        law = model(x, jax.tree.map(lambda leaf: leaf[0], points))
-        safe, inside = settle(law, batch)
-        each, base = jax.vmap(self.family.statistics)(safe), jax.vmap(self.family.log_base)(safe)
-        if weight is not None:
-            each, base = weight[:, None] * each, weight * base
-            inside |= weight == 0
-        total, shared = jnp.sum(each, axis=0), jnp.sum(base)
-        if self.shift is None:
-            step = jnp.append(total, shared)
-        else:
-            step = self.shift.undo(self.family, model, x, total).at[-1].add(shared)
-        return step, jnp.all(inside)
+        return batch_statistics(self.family, self.shift, model, x, first(points), batch, weight)
 
     def pick(self, u: Array) -> tuple[Array, Array]:
         """Block, leaf and point, each by inversion of what is left of u."""
@@ -141,10 +131,14 @@ class SufficientWeights(Weights):
         """The best leaf, and the best point in it."""
         peaks = self.tally.peaks.ravel()
         top = jnp.max(peaks)
-        leaf = jnp.minimum(first(peaks >= top), peaks.size - 1)
+        leaf = jnp.minimum(first_mark(peaks >= top), peaks.size - 1)
         values = self.live.leaf_log_weights(leaf, self.statistics[:-1])
-        row = jnp.minimum(first(values >= jnp.max(values)), LEAF - 1)
+        row = jnp.minimum(first_mark(values >= jnp.max(values)), LEAF - 1)
         return self.live.point(leaf * LEAF + row), top > -jnp.inf
+
+    def average(self, values: PyTree) -> PyTree:
+        """Over the live points."""
+        return average(self.live, self.statistics[:-1], self.tally.log_total, values)
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
         """Log Z(S + T(xi)) - log Z(S)."""
@@ -156,9 +150,9 @@ class SufficientWeights(Weights):
         """Whether these are weights for the problem, judging by some of the points."""
         trials = sample(self.size)
         thetas = jax.tree.map(lambda leaf: leaf[trials], points)
-        first = jax.tree.map(lambda leaf: leaf[0], thetas)
-        family = family_of(problem.model(x, first)) if problem.observation is None else None
-        moves = problem.kind(x, first).depends_on_decision
+        theta = first(thetas)
+        family = family_of(problem.model(x, theta)) if problem.observation is None else None
+        moves = problem.kind(x, theta).depends_on_decision
         if type(family) is not type(self.family) or moves != (self.shift is not None):
             return False
         table = self.everything.natural.reshape(-1, self.statistics.shape[0] - 1)

@@ -46,6 +46,15 @@ class Weights(eqx.Module):
         """The first of the heaviest points, and whether there is one."""
 
     @abc.abstractmethod
+    def average(self, values: PyTree) -> PyTree:
+        """sum_i w_i v_i / sum_i w_i, with v_i along the leading axis; NaN if all w_i are zero."""
+
+    def spread(self, points: PyTree) -> PyTree:
+        """The standard deviation of each number of theta."""
+        squares = jax.tree.map(lambda leaf, m: (leaf - m) ** 2, points, self.average(points))
+        return jax.tree.map(jnp.sqrt, self.average(squares))
+
+    @abc.abstractmethod
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
         """Log sum_i w_i f(xi; x, theta_i) / sum_i w_i."""
 
@@ -95,8 +104,15 @@ class LogWeights(Weights):
 
     def mode(self) -> tuple[Array, Array]:
         """The largest is zero."""
-        index = first(self.values >= 0)
+        index = first_mark(self.values >= 0)
         return index, index < self.values.size
+
+    def average(self, values: PyTree) -> PyTree:
+        """Over all points."""
+        shares = jax.nn.softmax(self.values)
+        return jax.tree.map(
+            lambda leaf: jnp.sum(shares.reshape(-1, *(1,) * (leaf.ndim - 1)) * leaf, axis=0), values
+        )
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
         """The density at each point."""
@@ -104,7 +120,7 @@ class LogWeights(Weights):
         return logsumexp(self.values + log_f) - logsumexp(self.values)
 
 
-def first(marked: Bool[Array, " n"]) -> Int[Array, ""]:
+def first_mark(marked: Bool[Array, " n"]) -> Int[Array, ""]:
     """The index of the first mark, n if there is none."""
     # `argmax` does not vectorise over runs.
     n = marked.shape[0]

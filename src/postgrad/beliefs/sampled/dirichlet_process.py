@@ -13,15 +13,15 @@ import numpy as np
 from jax import lax, random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.belief import Belief, first, moments_of_draws
 from postgrad.beliefs.forgetting import Memory
-from postgrad.distributions.atoms import same
+from postgrad.distributions.atoms import Atoms, same
 from postgrad.distributions.density import log_density, settle
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
 from postgrad.numerics.validate import as_array, as_count, is_concrete
-from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters, kind_of
+from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
 
 # Values that agree to this, relative to their size, share a slot.
 _ROUNDING = 1e-9
@@ -166,13 +166,21 @@ class DirichletProcess(Belief):
         weights = jnp.concatenate([share[..., :-1], share[..., -1:] * sticks], axis=-1)
         # Free slots weigh nothing; a value of the base in them is one that a cost can be asked for.
         event = (1,) * len(self.base.event_shape)
-        first = lax.slice_in_dim(fresh, 0, 1, axis=len(shape))
-        seen = jnp.where((self.weights > 0).reshape(-1, *event), self.values, first)
+        filler = lax.slice_in_dim(fresh, 0, 1, axis=len(shape))
+        seen = jnp.where((self.weights > 0).reshape(-1, *event), self.values, filler)
         values = jnp.concatenate([seen, fresh], axis=len(shape))
         valid = jnp.sum(a) > 0
         return jax.tree.map(
             lambda leaf: jnp.where(valid, leaf, jnp.nan), {"values": values, "weights": weights}
         )
+
+    def mean(self) -> PyTree:
+        """Over draws of F, slot by slot."""
+        return moments_of_draws(self)[0]
+
+    def spread(self) -> PyTree:
+        """Over draws of F, slot by slot."""
+        return moments_of_draws(self)[1]
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """Log (a g(v) / s(x) + sum_j w_j [v = v_j]) / (a + n), with v from xi = g(x) + s(x) v.
@@ -213,11 +221,12 @@ class DirichletProcess(Belief):
             "DirichletProcess is the belief of a distribution: it needs "
             'Atoms(theta["values"], theta["weights"]), the values shifted and scaled at most'
         )
-        theta = jax.tree.map(lambda leaf: leaf[0], self.examples())
-        kind = _name(model, xs[0], theta)
-        if kind != "Atoms":
-            raise ModelError(f"{needs}, but the {role} is {kind}")
-        if (shape := kind_of(model, xs[0], theta).event_shape) != self.base.event_shape:
+        theta = first(self.examples())
+        returned = _returned(model, xs[0], theta)
+        if not isinstance(returned, Atoms):
+            name = "a function of another theta" if returned is None else type(returned).__name__
+            raise ModelError(f"{needs}, but the {role} is {name}")
+        if (shape := returned.event_shape) != self.base.event_shape:
             raise ModelError(
                 f"the base's values have shape {self.base.event_shape}, those of the {role} {shape}"
             )
@@ -261,14 +270,14 @@ def _check_concentration(a: float, atoms: int) -> None:
             raise PriorError(f"concentration {a:g} needs {needed} atoms at least, got {atoms}")
 
 
-def _name(model: Model, x: Decision, theta: PyTree) -> str:
-    """What the model returns, given a distribution; or given one number, if it takes that alone."""
+def _returned(model: Model, x: Decision, theta: PyTree) -> Any:
+    """The model's distribution at theta, or else at theta = 1; None if neither can be computed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a model that is given the wrong theta has to say
+        warnings.simplefilter("ignore")  # warnings of a model that is given the wrong theta
         for candidate in (theta, jnp.ones(())):
             with contextlib.suppress(Exception):
-                return kind_of(model, x, candidate).name
-    return "a function of another theta"
+                return model(x, candidate)
+    return None
 
 
 def _move(model: Model, x: Decision, event: tuple[int, ...]) -> tuple[Array, Array]:
@@ -283,7 +292,7 @@ def _move(model: Model, x: Decision, event: tuple[int, ...]) -> tuple[Array, Arr
 @eqx.filter_jit
 def _moves_only(belief: DirichletProcess, model: Model, xs: Array) -> Bool[Array, ""]:
     """Whether values become g(x) + s(x) v, with s not zero, and weights stay as they are."""
-    theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
+    theta = first(belief.examples())
     theta["weights"] = jax.nn.softmax(jnp.arange(theta["weights"].size) % 7.0)
 
     def holds(x: Decision) -> Array:
@@ -324,10 +333,10 @@ def _share(
     values, weights, columns = values[order], weights[order], columns[order]
     taken = weights > 0
     other = ~jnp.all(same(columns[1:], columns[:-1], _ROUNDING), axis=1)
-    first = taken & jnp.concatenate([jnp.ones(1, bool), other])
-    slot = jnp.cumsum(first) - 1
+    begins = taken & jnp.concatenate([jnp.ones(1, bool), other])
+    slot = jnp.cumsum(begins) - 1
     shared = jnp.zeros(n).at[jnp.maximum(slot, 0)].add(jnp.where(taken, weights, 0.0))
-    place = jnp.where(first, slot, n)
+    place = jnp.where(begins, slot, n)
     return jnp.zeros_like(values).at[place].set(values, mode="drop"), shared
 
 

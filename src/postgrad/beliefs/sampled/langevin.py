@@ -9,32 +9,29 @@ import jax.numpy as jnp
 from jax import lax, random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, select
 from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.grid.weights import LogWeights
-from postgrad.beliefs.kept_likelihood import Evidence, History, renewed
+from postgrad.beliefs.kept_likelihood import KeptLikelihood
 from postgrad.beliefs.sampled.markov_moves import (
-    Bridge,
     LogDensity,
     next_temperature,
     spread_of,
     systematic,
 )
+from postgrad.beliefs.sampled.moved_draws import MOST_ROUNDS, MovedDraws, first_positions
 from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
 from postgrad.numerics.fixed import fixed
-from postgrad.numerics.validate import as_array, as_count, as_key, is_concrete
-from postgrad.problem.problem import Decision, Model, Problem
+from postgrad.numerics.validate import as_array, as_count, is_concrete
+from postgrad.problem.problem import Decision, Model
 
-# Temperatures on the way to one posterior, at most; see `Particles`.
-_MOST_ROUNDS = 1000
 # The first step sizes, times d^(-1/3), and the acceptance probability that goes with the first.
 _ADJUSTED, _UNADJUSTED, _ACCEPTANCE = 0.5 * 1.65**2, 0.1, 0.574
 # How far a slope may take a chain in one step, in standard deviations of each coordinate.
 _FARTHEST = 4.0
 
 
-class Langevin(Belief):
+class Langevin(MovedDraws):
     """Chains that follow the posterior, each batch from where the last one left them.
 
     In coordinates u in which the chains have unit spread, a step is
@@ -52,8 +49,8 @@ class Langevin(Belief):
     mean is off by a multiple of e, too. Steps that small take about 1/e of them to forget where a
     chain was: with fewer for each batch, the chains also lag behind the posterior.
 
-    When a batch says much (the first one after a wide prior), the chains would be far out in the
-    tails of the new posterior. It is then taken in at several temperatures as in `Particles`, with
+    When a batch says much (the first one after a wide prior), the chains are far out in the tails
+    of the new posterior. The batch is then taken in at several temperatures as in `Particles`, with
     `steps` steps at each, so that the chains arrive. They are neither weighted nor resampled.
 
     Every step computes the gradient of the likelihood of *all* data so far, in one product with
@@ -62,7 +59,7 @@ class Langevin(Belief):
 
     Attributes:
         prior: pi_0.
-        evidence: What the data said; None before `bind`.
+        kept: What is kept of the data, to compute their likelihood; None before `bind`.
         positions: The chains in R^d; see `Prior`.
         step_size: e.
         memory: How much of the past counts.
@@ -72,7 +69,7 @@ class Langevin(Belief):
     """
 
     prior: Prior = fixed()
-    evidence: Evidence | None
+    kept: KeptLikelihood | None
     positions: Float[Array, "n d"]
     step_size: Float[Array, ""]
     memory: Memory
@@ -108,9 +105,6 @@ class Langevin(Belief):
             SettingError: If a setting is outside its range.
         """
         self.prior = Prior(prior)
-        count = as_count(count, SettingError, "count")
-        if count < 2:
-            raise SettingError(f"count must be at least 2, got {count}")
         self.steps = as_count(steps, SettingError, "steps")
         if not isinstance(adjusted, bool):
             raise SettingError(f"adjusted must be True or False, got {adjusted!r}")
@@ -124,24 +118,14 @@ class Langevin(Belief):
             is_concrete(self.step_size) and not 0 < float(self.step_size) < most
         ):
             raise SettingError(f"step_size must be a number in (0, {most}), got {step_size!r}")
-        self.evidence = None
-        self.positions = self.prior.start(as_key(seed, SettingError), count)
+        self.kept = None
+        self.positions = first_positions(self.prior, count, seed)
         self.memory = Memory(forget)
 
     @property
-    def chains(self) -> PyTree:
-        """Theta at each chain, along the leading axis."""
-        return jax.vmap(self.prior.constrain)(self.positions)
-
-    @property
-    def effective_size(self) -> Array:
-        """That of the memory."""
-        return self.memory.size
-
-    @property
-    def stores_history(self) -> bool:
-        """Whether all data are kept, and each step costs time in proportion to them."""
-        return isinstance(self.evidence, History)
+    def weights(self) -> LogWeights:
+        """All the same."""
+        return LogWeights(jnp.zeros(self.positions.shape[0]))
 
     def update(
         self,
@@ -156,22 +140,12 @@ class Langevin(Belief):
         Raises:
             SettingError: Without a key, or before `bind`.
         """
-        if key is None:
-            raise SettingError("Langevin needs a key to learn from a batch, got none")
-        if self.evidence is None:
-            raise SettingError("Langevin must be bound to a problem first: bind(problem, x)")
-        key_first, key = random.split(key)
-        bridge = Bridge(self.prior, self.evidence, self.memory, likelihood, x, batch, weight)
-        n = self.positions.shape[0]
-        positions = lax.cond(  # see `Particles.update`
-            self.memory.size > 0,
-            lambda: self.positions,
-            lambda: self.prior.draw(key_first, n),
-        )
+        bridge, positions, key = self.bridge(likelihood, x, batch, weight, key)
+        n = positions.shape[0]
 
         def is_far(carry: tuple[Array, Array, Array, Array]) -> Array:
             i, phi, _, _ = carry
-            return (i < _MOST_ROUNDS) & (phi < 1.0)
+            return (i < MOST_ROUNDS) & (phi < 1.0)
 
         def approach(
             carry: tuple[Array, Array, Array, Array],
@@ -196,12 +170,12 @@ class Langevin(Belief):
 
         start = (jnp.zeros((), jnp.int32), jnp.zeros(()), positions, self.step_size)
         _, _, positions, step_size = lax.while_loop(is_far, approach, start)
-        evidence = bridge.crossed()
-        positions = jnp.where(evidence.is_whole, positions, jnp.nan)
+        kept = bridge.crossed()
+        positions = jnp.where(kept.is_whole, positions, jnp.nan)
         return eqx.tree_at(
-            lambda self: (self.evidence, self.positions, self.step_size, self.memory),
+            lambda self: (self.kept, self.positions, self.step_size, self.memory),
             self,
-            (evidence, positions, step_size, self.memory.after(batch, weight)),
+            (kept, positions, step_size, self.memory.after(batch, weight)),
         )
 
     def _run(
@@ -247,27 +221,3 @@ class Langevin(Belief):
         start = (u, *look(u), step_size)
         (u, _, _, step_size), _ = lax.scan(step, start, random.split(key, self.steps))
         return u, step_size
-
-    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
-        """Chains at random."""
-        index, valid = self._weights.pick(random.uniform(key, (math.prod(shape),)))
-        return select(self.chains, index.reshape(shape), jnp.broadcast_to(valid, shape))
-
-    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
-        """Log of the chains' average density."""
-        return self._weights.log_mixture(model, self.chains, x, xi)
-
-    def examples(self) -> PyTree:
-        """All chains."""
-        return self.chains
-
-    def bind(self, problem: Problem, x: Decision) -> Self:
-        """Finds out what has to be kept of the data; see `Particles.bind`."""
-        evidence = renewed(self.evidence, self.memory, problem, self.chains, x)
-        return eqx.tree_at(
-            lambda self: self.evidence, self, evidence, is_leaf=lambda node: node is None
-        )
-
-    @property
-    def _weights(self) -> LogWeights:
-        return LogWeights(jnp.zeros(self.positions.shape[0]))

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from postgrad.beliefs.belief import log_likelihood
 from postgrad.beliefs.forgetting import Memory
-from postgrad.beliefs.kept_likelihood import Evidence
+from postgrad.beliefs.kept_likelihood import KeptLikelihood
 from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
 from postgrad.problem.problem import Decision, Model
@@ -40,7 +40,7 @@ class Bridge(eqx.Module):
 
     Attributes:
         prior: pi_0.
-        evidence: l_{t-1}.
+        kept: l_{t-1}.
         memory: lambda.
         likelihood: f.
         x: The decision in force when the batch arose.
@@ -49,7 +49,7 @@ class Bridge(eqx.Module):
     """
 
     prior: Prior
-    evidence: Evidence
+    kept: KeptLikelihood
     memory: Memory
     likelihood: Model
     x: Decision
@@ -58,7 +58,7 @@ class Bridge(eqx.Module):
 
     def past(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """l_{t-1}(z)."""
-        log_f = self.evidence.log_likelihood(self.likelihood, self.prior.constrain(z))
+        log_f = self.kept.log_likelihood(self.likelihood, self.prior.constrain(z))
         return _or_impossible(log_f)
 
     def present(self, z: Float[Array, " d"]) -> Float[Array, ""]:
@@ -78,9 +78,9 @@ class Bridge(eqx.Module):
         past, present = self.past(z), self.present(z)
         return _or_impossible(self.prior.log_density(z) + past + phi * self.change(past, present))
 
-    def crossed(self) -> Evidence:
+    def crossed(self) -> KeptLikelihood:
         """l_t."""
-        past = self.evidence.faded(self.memory)
+        past = self.kept.faded(self.memory)
         return past.add(self.likelihood, self.x, self.batch, self.weight)
 
 

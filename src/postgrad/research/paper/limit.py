@@ -16,7 +16,7 @@ from jaxtyping import Float
 from scipy.special import ndtr, stdtr
 
 from postgrad.algorithm.bayesian_sgd import State
-from postgrad.beliefs import Grid, NormalInverseWishart, PosteriorMean
+from postgrad.beliefs import Grid, NormalInverseWishart
 from postgrad.beliefs.grid.sufficient_weights import SufficientWeights
 from postgrad.research.problems import Instance
 from postgrad.research.problems.newsvendor import Newsvendor
@@ -50,7 +50,7 @@ def from_mean(decision: Callable[[np.ndarray], np.ndarray]) -> Limit:
         del start
         return np.asarray(jax.vmap(instance.problem.feasible.project)(jnp.asarray(decision(means))))
 
-    return Limit(lambda state: PosteriorMean(state.belief).mean, decide, True)
+    return Limit(lambda state: state.belief.mean(), decide, True)
 
 
 def newsvendor(alpha: float, beta: float) -> Limit:
@@ -61,7 +61,7 @@ def newsvendor(alpha: float, beta: float) -> Limit:
         if isinstance(belief, Grid):
             return _sufficient(belief).statistics
         assert isinstance(belief, NormalInverseWishart)
-        return belief.mean, belief.count, belief.degrees, belief.scale
+        return belief.loc, belief.count, belief.concentration, belief.rate_matrix
 
     def decide(instance: Instance, start: State, records: Any) -> np.ndarray:
         cost = instance.problem.cost

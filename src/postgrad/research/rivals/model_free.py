@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from postgrad.algorithm.policy import Policy, PolicyState, initial_decision
 from postgrad.beliefs import Belief
-from postgrad.beliefs.kept_likelihood import History
+from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_key
 from postgrad.problem.feasible import FeasibleSet
@@ -69,9 +69,9 @@ class ModelFree(Policy):
         return self.advance(state, in_force, batch.astype(jnp.float64), weight)
 
 
-def no_data(x: Decision, event_shape: tuple[int, ...]) -> History:
+def no_data(x: Decision, event_shape: tuple[int, ...]) -> KeptRows:
     """An empty buffer for (decision, observation) rows; `simulate` makes room in it."""
-    return History(
+    return KeptRows(
         x=jnp.full((_ROWS, *x.shape), x, jnp.float64),
         y=jnp.zeros((_ROWS, *event_shape)),
         weight=jnp.zeros(_ROWS),

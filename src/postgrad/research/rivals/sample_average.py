@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from postgrad.algorithm.policy import first_stage
-from postgrad.beliefs.kept_likelihood import History
+from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.problem.feasible import Box, Reals
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.problems.newsvendor import Newsvendor
@@ -18,7 +18,7 @@ class SampleAverageState(eqx.Module):
 
     stage: Int[Array, ""]
     decision: Decision
-    data: History
+    data: KeptRows
     size: Float[Array, ""]
 
 

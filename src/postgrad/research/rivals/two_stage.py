@@ -6,7 +6,7 @@ from jax import random
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.policy import first_stage
-from postgrad.beliefs.kept_likelihood import History
+from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
 from postgrad.problem.problem import Decision, Problem
@@ -27,7 +27,7 @@ class TwoStageState(eqx.Module):
     start: Decision
     x: Decision
     size: Float[Array, ""]
-    data: History
+    data: KeptRows
 
 
 class TwoStage(ModelFree):
@@ -98,7 +98,7 @@ class TwoStage(ModelFree):
         return TwoStageState(t + 1, decision, state.start, best, size, data), {"slope": slope}
 
 
-def _least_squares(data: History) -> Float[Array, "m d"]:
+def _least_squares(data: KeptRows) -> Float[Array, "m d"]:
     """M. The intercept mu is in the residuals."""
     x, y = (rows.reshape(rows.shape[0], -1) for rows in (data.x, data.y))
     x, y = x - average(x, data.weight), y - average(y, data.weight)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from postgrad.algorithm.policy import first_stage
-from postgrad.beliefs.kept_likelihood import History
+from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import CostError, FeasibleSetError, SettingError
 from postgrad.numerics.validate import as_array
 from postgrad.problem.feasible import Box, Reals
@@ -20,7 +20,7 @@ class WassersteinState(eqx.Module):
 
     stage: Int[Array, ""]
     decision: Decision
-    data: History
+    data: KeptRows
 
 
 class Wasserstein(ModelFree):

@@ -1,0 +1,132 @@
+"""Beliefs that hold draws of theta, and move them as data arrive."""
+
+import abc
+import math
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.beliefs.belief import Belief, select
+from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.grid.weights import LogWeights
+from postgrad.beliefs.kept_likelihood import KeptLikelihood, KeptRows
+from postgrad.beliefs.sampled.markov_moves import Bridge
+from postgrad.beliefs.sampled.prior import Prior
+from postgrad.beliefs.sufficient_totals import renewed
+from postgrad.errors import SettingError
+from postgrad.numerics.validate import as_count, as_key
+from postgrad.problem.problem import Decision, Model, Problem
+
+# Temperatures on the way to one posterior, at most: some hundred take a prior to one that is a
+# million times narrower in twenty dimensions.
+MOST_ROUNDS = 1000
+
+
+class MovedDraws(Belief):
+    """Draws theta_i, moved on the posterior by Markov chains.
+
+    Attributes:
+        prior: pi_0.
+        kept: What is kept of the data, to compute their likelihood; None before `bind`.
+        positions: The draws in R^d; see `Prior`.
+        memory: How much of the past counts.
+    """
+
+    prior: eqx.AbstractVar[Prior]
+    kept: eqx.AbstractVar[KeptLikelihood | None]
+    positions: eqx.AbstractVar[Float[Array, "n d"]]
+    memory: eqx.AbstractVar[Memory]
+
+    @property
+    @abc.abstractmethod
+    def weights(self) -> LogWeights:
+        """The weights of the draws."""
+
+    @property
+    def thetas(self) -> PyTree:
+        """theta_i, along the leading axis."""
+        return jax.vmap(self.prior.constrain)(self.positions)
+
+    @property
+    def probabilities(self) -> Float[Array, " n"]:
+        """The weights of the draws, divided by their sum."""
+        return jax.nn.softmax(self.weights.log_weights)
+
+    @property
+    def effective_size(self) -> Array:
+        """As many observations as the memory counts."""
+        return self.memory.size
+
+    @property
+    def stores_history(self) -> bool:
+        """Whether all data are kept, so that moves take time in proportion to their number."""
+        return isinstance(self.kept, KeptRows)
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
+        """Some of the draws, by weight."""
+        index, valid = self.weights.pick(random.uniform(key, (math.prod(shape),)))
+        return select(self.thetas, index.reshape(shape), jnp.broadcast_to(valid, shape))
+
+    def mean(self) -> PyTree:
+        """Over the draws."""
+        return self.weights.average(self.thetas)
+
+    def spread(self) -> PyTree:
+        """Over the draws."""
+        return self.weights.spread(self.thetas)
+
+    def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
+        """Log sum_i w_i f(xi; x, theta_i) / sum_i w_i."""
+        return self.weights.log_mixture(model, self.thetas, x, xi)
+
+    def examples(self) -> PyTree:
+        """All draws."""
+        return self.thetas
+
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """Finds out what has to be kept of the data: sums of statistics, or all rows.
+
+        Raises:
+            ModelError: If the data so far are of another kind than the problem's.
+        """
+        kept = renewed(self.kept, self.memory, problem, self.thetas, x)
+        return eqx.tree_at(lambda self: self.kept, self, kept, is_leaf=lambda node: node is None)
+
+    def bridge(
+        self, likelihood: Model, x: Decision, batch: Array, weight: Array | None, key: Array | None
+    ) -> tuple[Bridge, Float[Array, "n d"], Array]:
+        """The way from pi_{t-1} to pi_t, the draws to begin with, and a key for their moves.
+
+        Raises:
+            SettingError: Without a key, or before `bind`.
+        """
+        name = type(self).__name__
+        if key is None:
+            raise SettingError(f"{name} needs a key to learn from a batch, got none")
+        if self.kept is None:
+            raise SettingError(f"{name} must be bound to a problem first: bind(problem, x)")
+        key_first, key = random.split(key)
+        # Before any data, draws with this key: runs that share a belief do not share its draws.
+        positions = lax.cond(
+            self.memory.size > 0,
+            lambda: self.positions,
+            lambda: self.prior.draw(key_first, self.positions.shape[0]),
+        )
+        bridge = Bridge(self.prior, self.kept, self.memory, likelihood, x, batch, weight)
+        return bridge, positions, key
+
+
+def first_positions(prior: Prior, count: int, seed: int | Array) -> Float[Array, "n d"]:
+    """Draws from the prior.
+
+    Raises:
+        SettingError: If there are fewer than two, or the seed is neither a number nor a key.
+    """
+    count = as_count(count, SettingError, "count")
+    if count < 2:
+        raise SettingError(f"count must be at least 2, got {count}")
+    return prior.start(as_key(seed, SettingError), count)
