@@ -180,7 +180,7 @@ class Agent:
     @property
     def belief(self) -> Belief:
         """The current posterior."""
-        return self.state.belief
+        return self._now.belief
 
     @property
     def iterations(self) -> int:

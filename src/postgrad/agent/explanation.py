@@ -147,7 +147,7 @@ def explain(
         alarms: All so far.
     """
     info = now.info
-    after = _spreads(now.state.belief)
+    after = _spreads(now.belief)
     if info is None or before is None or last is None:
         return Explanation(
             now.stage, now.decision[()], None, None, None, None, None, None, None, {}, after,
@@ -174,7 +174,7 @@ def explain(
         at_rest=None if np.isnan(settled) else bool(settled),
         # Bonferroni's: of several looks at a batch one is likely to be far out.
         tail=float(min(1.0, tails.size * tails.min())) if tails.size else None,
-        before=_spreads(before.state.belief),
+        before=_spreads(before.belief),
         after=after,
         outlook=info.outlook,
         alarms=alarms,

@@ -81,7 +81,7 @@ class StoredHistory:
             for _, batch in self._store.batches(done + 1, stage):
                 snapshot = self._again(snapshot, batch)
             done = stage
-            yield snapshot.state.belief
+            yield snapshot.belief
 
     def replay(self, now: Snapshot, since: int) -> Replay:
         """Computes stages again and compares with what is stored, and the last with what is known.

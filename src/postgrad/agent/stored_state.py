@@ -62,7 +62,7 @@ class StateCodec:
     def __init__(self, stream: Stream):
         """Args: the stream, whose first snapshot says which arrays there are."""
         self._stream = stream
-        first = (stream.start.state, stream.start.monitor)
+        first = _arrays(stream.start)
         named, self._tree = jax.tree.flatten_with_path(first)
         self._names = [stored_name(first, path) for path, _ in named]
         self._first = [leaf for _, leaf in named]
@@ -72,7 +72,7 @@ class StateCodec:
         """The snapshot, but for the arrays that stages do not change."""
         if snapshot.stage == 0:
             return Saved(0, _NOTHING, b"", _NOTHING, b"", self._counters(snapshot), 0)
-        leaves = jax.tree.leaves((snapshot.state, snapshot.monitor))
+        leaves = jax.tree.leaves(_arrays(snapshot))
         parts = zip(self._names, leaves, self._fixed, strict=True)
         state = encode({name: _plain(leaf) for name, leaf, fixed in parts if not fixed})
         info, _ = jax.tree.flatten_with_path(snapshot.info)
@@ -84,7 +84,7 @@ class StateCodec:
         """The arrays that stages do not change; None if they are those of the beginning."""
         if snapshot.fixed_since == 0:
             return None
-        leaves = jax.tree.leaves((snapshot.state, snapshot.monitor))
+        leaves = jax.tree.leaves(_arrays(snapshot))
         parts = zip(self._names, leaves, self._first, self._fixed, strict=True)
         changed = {
             n: _plain(leaf) for n, leaf, first, fixed in parts if fixed and leaf is not first
@@ -99,19 +99,18 @@ class StateCodec:
         """
         if saved.stage == 0:
             return self._stream.start
-        arrays = decode(*(fixed or (_NOTHING, b""))) | decode(saved.header, saved.state)
+        stored = decode(*(fixed or (_NOTHING, b""))) | decode(saved.header, saved.state)
         leaves = [
-            _as_leaf(arrays[name], first) if name in arrays else first
+            _as_leaf(stored[name], first) if name in stored else first
             for name, first in zip(self._names, self._first, strict=True)
         ]
-        state, monitor = jax.tree.unflatten(self._tree, leaves)
+        arrays = jax.tree.unflatten(self._tree, leaves)
         told = decode(saved.report_header, saved.report)
         *stall, said, next_look, room = _COUNTERS.unpack(saved.counters)
         return Snapshot(
             stage=saved.stage,
-            decision=np.asarray(state.decision),
-            state=state,
-            monitor=monitor,
+            decision=np.asarray(arrays["search"].decision),
+            **arrays,
             info=jax.tree.unflatten(_INFO, list(told.values())),
             stall=Stall(*stall)._replace(said=bool(said)),
             warning=None,
@@ -144,6 +143,14 @@ class StateCodec:
             log_predictive=float(numbers[2 * d]),
             surprise=Surprise(*numbers[2 * d + 1 :].reshape(4, *event_shape)),
         )
+
+
+def _arrays(snapshot: Snapshot) -> dict[str, PyTree]:
+    return {
+        "belief": snapshot.belief,
+        "search": snapshot.search,
+        "monitor": snapshot.monitor,
+    }
 
 
 def stored_name(node: Any, path: tuple[Any, ...]) -> str:

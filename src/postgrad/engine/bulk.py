@@ -1,8 +1,8 @@
 """Many streams at once, as one array program: `jit(loop over stages(vmap over streams(stage)))`.
 
 Streams are computed in chunks small enough for the caches of a processor, on as many threads as
-there are cores; on a GPU all together. Between calls of the compiled program the host looks again at
-all points of large grids (`beliefs.grid.live_points`).
+there are cores; on a GPU all together. Between calls of the compiled program the host looks again
+at all points of large grids (`beliefs.grid.live_points`).
 """
 
 import os

@@ -47,7 +47,8 @@ class Snapshot:
     Attributes:
         stage: How many batches were observed.
         decision: The decision in force.
-        state: What the algorithm carries from stage to stage.
+        belief: pi_t.
+        search: The rest of the algorithm's state: the iterate, what the descent remembers.
         monitor: The test of whether batches come as foreseen.
         info: What the last stage told about itself; None before the first.
         stall: Counts stages without progress.
@@ -60,7 +61,8 @@ class Snapshot:
 
     stage: int
     decision: np.ndarray
-    state: State
+    belief: Belief
+    search: State
     monitor: Monitor
     info: Info | None
     stall: Stall
@@ -68,6 +70,11 @@ class Snapshot:
     next_look: int
     room: int
     fixed_since: int
+
+    @property
+    def state(self) -> State:
+        """What the algorithm carries from stage to stage."""
+        return dataclasses.replace(self.search, belief=self.belief)
 
 
 class Stream:
@@ -92,13 +99,14 @@ class Stream:
         self.start = Snapshot(
             stage=0,
             decision=np.asarray(state.decision),
-            state=state,
+            belief=state.belief,
+            search=dataclasses.replace(state, belief=None),
             monitor=Monitor(self.event_shape, alpha=alpha),
             info=None,
             stall=Stall(),
             warning=None,
-            next_look=live_points.patience(state),
-            room=room(state),
+            next_look=live_points.patience(state.belief),
+            room=room(state.belief),
             fixed_since=0,
         )
 
@@ -118,27 +126,28 @@ class Stream:
             DivergenceError: If the gradient or the new decision is not finite.
         """
         batch, weight = padded(rows)
-        state, free = before.state, before.room
+        belief, free, fixed_since = before.belief, before.room, before.fixed_since
         if free < len(batch):
-            state = with_room(state, len(batch))
-            free = room(state)
-        fixed_since = before.fixed_since
-        state, monitor, report = self._stage(before, state, batch, weight, x, len(rows))
+            belief = with_room(belief, len(batch))
+            free = room(belief)
+        data = (batch, weight, x, float(len(rows)))
+        belief, search, monitor, report = self._stage(before, belief, *data)
         if not (report.learn.possible and report.learn.proper):
             self._refuse(before, rows, x)
         if not report.learn.negligible:  # then all points are computed
-            state, fixed_since = live_points.unfocused(before.state), before.stage + 1
-            state, monitor, report = self._stage(before, state, batch, weight, x, len(rows))
+            belief, fixed_since = live_points.unfocused(before.belief), before.stage + 1
+            belief, search, monitor, report = self._stage(before, belief, *data)
         self._check(before, report.descend)
         stall, warning = before.stall.after(*self._signs(report.descend))
         stage, next_look = before.stage + 1, before.next_look
         if stage >= next_look:
-            state = live_points.focused(state)
-            next_look, fixed_since = stage + live_points.patience(state), stage
+            belief = live_points.focused(belief)
+            next_look, fixed_since = stage + live_points.patience(belief), stage
         return Snapshot(
             stage=stage,
             decision=np.asarray(report.descend.decision),
-            state=state,
+            belief=belief,
+            search=search,
             monitor=monitor,
             info=report.info(len(rows)),
             stall=stall,
@@ -150,30 +159,26 @@ class Stream:
 
     def without_data(self, before: Snapshot) -> np.ndarray | None:
         """Where the descent goes on to without a batch; None if that is not finite."""
-        _, descended = self._descend(before.state, 0)
-        decision = np.asarray(descended.decision)
+        draws = self._programs.draw(self._numbers, before.belief, before.search)
+        _, report = self._programs.descend(self._numbers, draws, before.search, 0.0)
+        decision = np.asarray(report.decision)
         return decision if np.isfinite(decision).all() else None
 
     def _stage(
         self,
         before: Snapshot,
-        state: State,
+        belief: Belief,
         batch: np.ndarray,
         weight: np.ndarray,
         x: np.ndarray | None,
-        rows: int,
-    ) -> tuple[State, Monitor, "Report"]:
-        """Learn and descend; one transfer brings both reports to the host."""
-        learn = self._programs.learn(self._numbers, state, before.monitor, batch, weight, x)
-        state, monitor, learned = learn
-        state, descended = self._descend(state, rows)
-        return state, monitor, jax.device_get(Report(learned, descended))
-
-    def _descend(self, state: State, rows: int) -> tuple[State, DescendReport]:
-        draws = self._programs.draw(self._numbers, state)
-        blind = dataclasses.replace(state, belief=None)  # so that its shapes are no part of it
-        new, report = self._programs.descend(self._numbers, draws, blind, float(rows))
-        return dataclasses.replace(new, belief=state.belief), report
+        rows: float,
+    ) -> tuple[Belief, State, Monitor, Report]:
+        """Learn, then descend."""
+        belief, draws, monitor, learn = self._programs.learn(
+            self._numbers, belief, before.search, before.monitor, batch, weight, x
+        )
+        search, descend = self._programs.descend(self._numbers, draws, before.search, rows)
+        return belief, search, monitor, jax.tree.map(np.asarray, Report(learn, descend))
 
     def _signs(self, report: DescendReport) -> tuple[bool, bool, float, float]:
         """Whether the descent settled (NaN: it cannot tell), and what the data are good for."""
@@ -195,7 +200,7 @@ class Stream:
 
     def _refuse(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> None:
         """Finds out what is wrong with a batch that cannot have happened, and says so."""
-        problem, thetas = self.policy.problem, before.state.belief.examples()
+        problem, thetas = self.policy.problem, before.belief.examples()
         place = jnp.asarray(before.decision if x is None else x)
         problem.check_models(place, thetas)
         for number, row in enumerate(rows):

@@ -17,6 +17,7 @@ from postgrad.algorithm.policy import PolicyState as State
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import as_theta
 from postgrad.beliefs.kept_likelihood import with_room
+from postgrad.engine.bulk import Progress, alike, run
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
 
@@ -122,8 +123,11 @@ def _stage(
     # The data: y_t ~ f(.; x_t, theta_c).
     truth = algorithm.problem.likelihood(state.decision, theta)
     batch = truth.sample(random.fold_in(key_data, t), (batch_size,))
-    seeded = eqx.tree_at(lambda policy: policy.key, algorithm, key_algorithm)
-    new, _ = seeded.step(state, batch)
+    # The stage's number is the same in all runs, so draws that depend on it alone are shared.
+    seeded, counted = eqx.tree_at(
+        lambda pair: (pair[0].key, pair[1].stage), (algorithm, state), (key_algorithm, t)
+    )
+    new, _ = seeded.step(counted, batch)
     return new, (new.decision, record(new))
 
 

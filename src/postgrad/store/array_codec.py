@@ -7,6 +7,7 @@ other in its order, little-endian.
 import functools
 import json
 import math
+import sys
 from collections.abc import Mapping
 
 import numpy as np
@@ -20,11 +21,16 @@ def encode(arrays: Mapping[str, np.ndarray]) -> tuple[str, bytes]:
     Raises:
         TypeError: If an array holds something else.
     """
-    for name, array in arrays.items():
-        if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
-            raise TypeError(f"arrays of type {array.dtype} cannot be stored, got one in {name}")
-    header = json.dumps([[name, a.dtype.name, list(a.shape)] for name, a in arrays.items()])
+    header = _header(tuple((name, array.dtype, array.shape) for name, array in arrays.items()))
     return header, b"".join(_little_endian(array).tobytes() for array in arrays.values())
+
+
+@functools.lru_cache(maxsize=256)
+def _header(entries: tuple[tuple[str, np.dtype, tuple[int, ...]], ...]) -> str:
+    for name, kind, _ in entries:
+        if kind.kind not in "biuf" and kind.name != "bfloat16":
+            raise TypeError(f"arrays of type {kind} cannot be stored, got one in {name}")
+    return json.dumps([[name, kind.name, shape] for name, kind, shape in entries])
 
 
 def decode(header: str, data: bytes) -> dict[str, np.ndarray]:
@@ -53,4 +59,5 @@ def _entries(header: str) -> tuple[tuple[str, np.dtype, tuple[int, ...]], ...]:
 
 
 def _little_endian(array: np.ndarray) -> np.ndarray:
-    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+    native = sys.byteorder == "little" and array.dtype.isnative
+    return array if native else array.astype(array.dtype.newbyteorder("<"))
