@@ -5,8 +5,7 @@ from typing import ClassVar
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from postgrad.algorithm.gradients.gradient import Gradient
-from postgrad.beliefs import Belief
+from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.problem.problem import Decision, Problem
 
 
@@ -19,18 +18,9 @@ class Partial(Gradient):
 
     unbiased: ClassVar[bool] = False
 
-    def surrogate(
-        self,
-        problem: Problem,
-        mixture: Belief | None,
-        x: Decision,
-        theta: PyTree,
-        key: Array,
-        baseline: float | Array = 0.0,
-    ) -> tuple[Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """The cost with xi held fixed."""
-        del mixture, baseline
-        cost = problem.cost(x, problem.model(lax.stop_gradient(x), theta).sample(key))
+        cost = problem.cost(x, problem.model(lax.stop_gradient(x), sample.theta).sample(sample.key))
         return cost, cost
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:

@@ -4,8 +4,7 @@ from typing import ClassVar
 
 from jaxtyping import Array, PyTree
 
-from postgrad.algorithm.gradients.gradient import Gradient
-from postgrad.beliefs import Belief
+from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.errors import GradientError
 from postgrad.problem.problem import Decision, Problem
 
@@ -26,18 +25,9 @@ class Pathwise(Gradient):
     unbiased: ClassVar[bool] = True
     along_paths: ClassVar[bool] = True
 
-    def surrogate(
-        self,
-        problem: Problem,
-        mixture: Belief | None,
-        x: Decision,
-        theta: PyTree,
-        key: Array,
-        baseline: float | Array = 0.0,
-    ) -> tuple[Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """The cost along the path of one draw."""
-        del mixture, baseline
-        cost = problem.cost(x, problem.model(x, theta).sample(key))
+        cost = problem.cost(x, problem.model(x, sample.theta).sample(sample.key))
         return cost, cost
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
