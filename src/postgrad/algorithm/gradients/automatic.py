@@ -24,11 +24,11 @@ class Automatic(Gradient):
     along_paths: ClassVar[bool] = True
 
     def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
-        """The choice is made when the program is traced, and costs nothing when it runs."""
+        """That of the chosen estimator; the choice is made when the program is traced."""
         return self.choice(problem, x, sample.theta).surrogate(problem, x, sample)
 
     def choice(self, problem: Problem, x: Decision, theta: PyTree) -> Gradient:
-        """The estimator for the problem."""
+        """The estimator that the model allows."""
         kind = problem.kind(x, theta)
         if kind.has_rsample:
             return Pathwise()

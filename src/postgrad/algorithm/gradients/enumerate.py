@@ -12,11 +12,11 @@ from postgrad.problem.problem import Decision, Problem
 
 
 class Enumerate(Gradient):
-    """The exact derivative where xi has finitely many values, as a sale or a count out of n has.
+    """The exact derivative where xi has finitely many values, such as a count out of n.
 
     grad_x sum_k f(k; x, theta) h(x, k)
 
-    No draw of xi, hence none of its noise; a cost that jumps between values does no harm.
+    xi is not drawn, so there is no noise of xi; the cost may jump between values.
     """
 
     unbiased: ClassVar[bool] = True

@@ -10,7 +10,7 @@ from postgrad.problem.problem import Decision, Problem
 
 
 class Partial(Gradient):
-    """grad_x h(x, xi) with xi held fixed, blind to what x does to the data.
+    """grad_x h(x, xi) with xi held fixed: the effect of x on the distribution of xi is left out.
 
     Biased where the model depends on x: descent with it ends at the performatively stable point
     (Perdomo et al., 2020), not at the optimum.
@@ -29,4 +29,4 @@ class Partial(Gradient):
         return False
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """Biased by intent."""
+        """Nothing: the estimator is biased on purpose."""

@@ -36,7 +36,7 @@ class Pathwise(Gradient):
         return False
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """A model that depends on x must be reparameterised, else half the derivative is lost."""
+        """If the model depends on x, draws must be differentiable in x."""
         kind = problem.kind(x, theta)
         if kind.depends_on_decision and not kind.has_rsample:
             raise GradientError(
