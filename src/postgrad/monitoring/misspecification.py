@@ -178,11 +178,6 @@ class Monitor(Module):
         unknown = jnp.full(event_shape, jnp.nan, float)
         self.surprise = Surprise(unknown, unknown, unknown, unknown)
 
-    @property
-    def sounds(self) -> Bool[Array, ""]:
-        """Whether the last batch raised an alarm."""
-        return self.raised > 0
-
     def update(self, surprise: Surprise) -> Self:
         """The monitor after one more batch."""
         old = self._restarted()

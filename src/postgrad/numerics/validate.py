@@ -20,13 +20,16 @@ def is_concrete(*values: PyTree) -> bool:
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
-def as_numbers(value: Any, error: type[PostgradError], what: str) -> np.ndarray:
+def as_numbers(
+    value: Any, error: type[PostgradError], what: str, infinite: float = np.nan
+) -> np.ndarray:
     """`value` as a float64 NumPy array of finite numbers.
 
     Args:
         value: A number, a sequence or an array.
         error: The error to raise.
         what: The name of the value in the message.
+        infinite: The infinity that is allowed, inf or -inf; neither, if not given.
 
     Raises:
         error: On booleans, strings, objects, complex numbers, ragged lists, NaN and infinities.
@@ -40,7 +43,7 @@ def as_numbers(value: Any, error: type[PostgradError], what: str) -> np.ndarray:
     if array.dtype.kind not in "fiu":
         raise error(f"{what} must be real numbers, got {_shown(array)} of type {array.dtype}")
     array = array.astype(np.float64, copy=False)
-    finite = np.isfinite(array)
+    finite = np.isfinite(array) | (array == infinite)
     if not finite.all():
         where = np.argwhere(~finite)[0].tolist()
         place = f" at index {where}" if where else ""
