@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.algorithm.gradients import Gradient
+from postgrad.algorithm.gradients import Gradient, Sample
 from postgrad.algorithm.risks import Risk
 from postgrad.algorithm.separable_cost import marginals
 from postgrad.beliefs import Belief
@@ -147,7 +147,9 @@ class SampledObjective(eqx.Module):
 
         def mean(x: Decision) -> tuple[Array, Array]:
             each = jax.vmap(
-                lambda key: self.gradient.surrogate(seen, self.mixture, x, theta, key, level)
+                lambda key: self.gradient.surrogate(
+                    seen, x, Sample(theta, key, self.mixture, level)
+                )
             )
             values, costs = each(keys)
             return jnp.mean(values), jnp.mean(costs)

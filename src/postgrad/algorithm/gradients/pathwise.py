@@ -4,8 +4,7 @@ from typing import ClassVar
 
 from jaxtyping import Array, PyTree
 
-from postgrad.algorithm.gradients.gradient import Gradient
-from postgrad.beliefs import Belief
+from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.errors import GradientError
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.problem.problem import Decision, Problem
@@ -27,18 +26,9 @@ class Pathwise(Gradient):
     unbiased: ClassVar[bool] = True
     along_paths: ClassVar[bool] = True
 
-    def surrogate(
-        self,
-        problem: Problem,
-        mixture: Belief | None,
-        x: Decision,
-        theta: PyTree,
-        key: Array,
-        baseline: float | Array = 0.0,
-    ) -> tuple[Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """The cost along the path of one draw."""
-        del mixture, baseline
-        xi = computed_once(problem.model(x, theta).sample(key), key)
+        xi = computed_once(problem.model(x, sample.theta).sample(sample.key), sample.key)
         cost = problem.cost(x, xi)
         return cost, cost
 
@@ -48,7 +38,7 @@ class Pathwise(Gradient):
         return False
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """A model that depends on x must be reparameterised, else half the derivative is lost."""
+        """If the model depends on x, draws must be differentiable in x."""
         kind = problem.kind(x, theta)
         if kind.depends_on_decision and not kind.has_rsample:
             raise GradientError(

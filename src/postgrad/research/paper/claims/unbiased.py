@@ -10,7 +10,7 @@ import numpy as np
 from jax import random
 from jaxtyping import Array
 
-from postgrad.algorithm.gradients import Gradient, MixtureScore, Pathwise
+from postgrad.algorithm.gradients import Gradient, MixtureScore, Pathwise, Sample
 from postgrad.beliefs import Grid
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.paper.claims.claim import Claim, Statement
@@ -114,6 +114,6 @@ def _estimates(
 ) -> Array:
     def one(key: Array) -> Decision:
         key_theta, key_xi = random.split(key)
-        return gradient.estimate(problem, belief, x, belief.sample(key_theta), key_xi)
+        return gradient.estimate(problem, x, Sample(belief.sample(key_theta), key_xi, belief))
 
     return jax.vmap(one)(keys)
