@@ -71,7 +71,7 @@ def test_what_is_delayed_is_not_known(delay):
     decided = result.decisions["postgrad"][:, 0]
     np.testing.assert_allclose(decided[delay:], expected, rtol=1e-10)
     assert (decided[: delay + 1] == 5.0).all()
-    late = walk(delay=delay, burn_in=delay + 1, rivals=["last-value"])
+    late = walk(delay=delay, burn_in=delay + 1, rules=["last-value"])
     np.testing.assert_array_equal(
         late.decisions["last-value"][delay + 1 :], np.clip(DEMAND[: -1 - delay], 0.0, 50.0)
     )
@@ -101,7 +101,7 @@ def test_days_without_demand_are_days_without_news():
 
 def test_each_context_learns_from_its_own_days():
     context = ["odd" if day % 2 else "even" for day in range(DAYS)]
-    result = walk(context=context, burn_in=2)
+    result = walk(split_by=context, burn_in=2)
     odd = live(0, DEMAND[1::2, 0][:-1])
     np.testing.assert_allclose(result.decisions["postgrad"][1::2, 0], odd, rtol=1e-10)
     np.testing.assert_array_equal(
@@ -165,7 +165,7 @@ def test_a_window_is_of_the_last_demands_known():
     shop = Shop(
         demand=DEMAND,
         known=np.isfinite(DEMAND),
-        context=np.zeros(DAYS, int),
+        split_by=np.zeros(DAYS, int),
         start=np.full(2, 5.0),
         costs=[item.cost for item in ITEMS],
         feasible=[item.feasible for item in ITEMS],
@@ -207,7 +207,7 @@ def test_delays_contexts_gaps_and_decisions_in_force_together():
     table, stock = rng.normal(12.0, 3.0, (days, 1)), rng.uniform(2.0, 20.0, (days, 1))
     table[[0, 4]] = np.nan
     result = pg.backtest(
-        stocked, PRIOR, 5.0, table, context=context, in_force=stock, delay=delay, rivals=[]
+        stocked, PRIOR, 5.0, table, split_by=context, in_force=stock, delay=delay, rules=[]
     )
     agents = {name: pg.Agent(stocked, PRIOR, 5.0) for name in "abc"}
     for day in range(days):
@@ -225,12 +225,12 @@ def test_other_costs_have_no_rules():
     squared = pg.Problem(lambda x, xi: (x - xi) ** 2, demand, pg.feasible.Box(0.0, 50.0))
     assert list(pg.backtest(squared, PRIOR, 5.0, DEMAND[:, 0], **PAPER).total) == ["postgrad"]
     with pytest.raises(errors.SettingError, match="newsvendor"):
-        pg.backtest(squared, PRIOR, 5.0, DEMAND[:, 0], rivals=["saa"], **PAPER)
+        pg.backtest(squared, PRIOR, 5.0, DEMAND[:, 0], rules=["saa"], **PAPER)
 
 
 def test_what_is_shown():
     frame = polars.DataFrame({"bread": DEMAND[:, 0], "rolls": DEMAND[:, 1]})
-    result = walk(frame, burn_in=4, rivals=["saa", "saa-3"], dates=[f"d{i}" for i in range(DAYS)])
+    result = walk(frame, burn_in=4, rules=["saa", "saa-3"], dates=[f"d{i}" for i in range(DAYS)])
     assert result.items == ("bread", "rolls")
     assert result.scored == DAYS - 4
     lines = str(result).splitlines()
@@ -250,8 +250,8 @@ BAD = {
     "items": (lambda: walk(DEMAND[:, :1]), errors.SettingError, "1 items, but 2 problems"),
     "burn-in": (lambda: walk(burn_in=DAYS), errors.SettingError, "burn_in"),
     "delay": (lambda: walk(delay=-1), errors.SettingError, "delay"),
-    "rival": (lambda: walk(rivals=["fortune"]), errors.SettingError, "fortune"),
-    "rival first": (lambda: walk("no", rivals=["fortune"]), errors.SettingError, "fortune"),
+    "rival": (lambda: walk(rules=["fortune"]), errors.SettingError, "fortune"),
+    "rival first": (lambda: walk("no", rules=["fortune"]), errors.SettingError, "fortune"),
     "in force": (lambda: walk(in_force="x"), errors.SettingError, "table of numbers"),
     "in force of another shape": (lambda: walk(in_force=[1.0]), errors.SettingError, "shape"),
     "in force, infinite": (
@@ -259,8 +259,8 @@ BAD = {
         errors.BatchError,
         "got inf",
     ),
-    "window": (lambda: walk(rivals=["saa-0"]), errors.SettingError, "saa-0"),
-    "context": (lambda: walk(context=["a"]), errors.SettingError, "context"),
+    "window": (lambda: walk(rules=["saa-0"]), errors.SettingError, "saa-0"),
+    "context": (lambda: walk(split_by=["a"]), errors.SettingError, "context"),
     "names": (lambda: walk(items=["a"]), errors.SettingError, "one name"),
     "starts": (lambda: walk(x=[1.0, 2.0, 3.0]), errors.SettingError, "one entry"),
     "pool": (lambda: walk(pool=pg.Pool()), errors.PriorError, "only grids"),
@@ -294,7 +294,7 @@ def pooled(strength, rows=DEMAND[:, 0]):
     pool = None if strength is None else pg.Pool(strength)
     options = {"iterations": 2, "samples": (64, 4)}
     return pg.backtest(
-        ITEMS[0], grid, 5.0, rows, context=context, pool=pool, burn_in=1, **options
+        ITEMS[0], grid, 5.0, rows, split_by=context, pool=pool, burn_in=1, **options
     ).decisions["postgrad"][:, 0]
 
 
