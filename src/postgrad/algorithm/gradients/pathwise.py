@@ -6,6 +6,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.errors import GradientError
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.problem.problem import Decision, Problem
 
 
@@ -27,7 +28,8 @@ class Pathwise(Gradient):
 
     def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """The cost along the path of one draw."""
-        cost = problem.cost(x, problem.model(x, sample.theta).sample(sample.key))
+        xi = computed_once(problem.model(x, sample.theta).sample(sample.key), sample.key)
+        cost = problem.cost(x, xi)
         return cost, cost
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
