@@ -9,48 +9,47 @@ from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief
-from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.belief import Belief, BeliefWithMemory, same_arrays
 from postgrad.beliefs.grid.weights import cumulate
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.validate import as_numbers
 from postgrad.problem.problem import Decision, Model, Problem
 
-# From a world that stands still to one that is new after a dozen batches.
+# From a world that does not change to one that a dozen batches describe.
 RATES = (1.0, 0.99, 0.98, 0.96, 0.92)
 
 
 class Adaptive(Belief):
-    """Several memories side by side, each weighed by how well it has foreseen the data.
+    """A belief with several rates of forgetting, each weighted by how well it predicted the data.
 
         pi_t  =  sum_r v_{t,r} pi_t^(r),
         v_{t,r}  ~  v_{t-1,r} prod_j f_hat^(r)_{t-1}(y_{t,j}; x_t)
 
-    where pi^(r) forgets at the rate lambda_r: see `Memory`. The product is that of the one-batch
-    predictive densities (the prequential likelihood of Dawid, 1984), so this is Bayesian model
-    averaging over rates. No rate has to be chosen; where nothing changes, lambda = 1 wins.
+    where pi^(r) forgets at the rate lambda_r: see `Memory`. The product is over predictive
+    densities before the batch (the prequential likelihood of Dawid, 1984), so this is Bayesian
+    model averaging over rates. No rate has to be chosen; if nothing changes, v concentrates on
+    lambda = 1.
 
     Attributes:
-        beliefs: pi^(r), stacked along the leading axis of each leaf that the data change.
-        log_weights: Log v_r, the largest is zero.
+        beliefs: pi^(r), stacked along the leading axis of each leaf that members do not share.
+        log_weights: log v_r, the largest zero.
     """
 
-    beliefs: Belief
+    beliefs: BeliefWithMemory
     log_weights: Float[Array, " r"]
 
     def __init__(self, belief: Belief, rates: Any = RATES):
         """Copies of a prior that forget at different rates.
 
         Args:
-            belief: pi_0, made with `forget=1.0` (or any other: it is replaced).
+            belief: pi_0, made with `forget=1.0`; the rates replace this number.
             rates: lambda_r, in (0, 1].
 
         Raises:
-            PriorError: If the belief cannot forget, or a rate is none.
+            PriorError: If the belief was made without `forget`, or a rate is not in (0, 1].
         """
-        memory = getattr(belief, "memory", None)
-        if not isinstance(memory, Memory) or memory.forget is None:
+        if not isinstance(belief, BeliefWithMemory) or belief.memory.forget is None:
             raise PriorError(f"Adaptive needs a belief made with forget=1.0, got {belief!r}")
         numbers = as_numbers(rates, PriorError, "rates")
         if numbers.ndim != 1 or numbers.size == 0 or not ((numbers > 0) & (numbers <= 1)).all():
@@ -66,7 +65,8 @@ class Adaptive(Belief):
     @property
     def rates(self) -> Float[Array, " r"]:
         """lambda_r."""
-        return self.beliefs.memory.forget  # type: ignore[attr-defined]
+        assert self.beliefs.memory.forget is not None  # checked when made
+        return self.beliefs.memory.forget
 
     @property
     def probabilities(self) -> Float[Array, " r"]:
@@ -86,16 +86,16 @@ class Adaptive(Belief):
         weight: Array | None = None,
         key: Array | None = None,
     ) -> Self:
-        """Bayes' rule for every member, and for which of them is right.
+        """Bayes' rule for every member, and for the weights of the members.
 
-        Those of one batch are foreseen without each other.
+        The observations of a batch are predicted independently of each other.
         """
 
-        def foresee(belief: Belief) -> Array:
+        def predict(belief: Belief) -> Array:
             log_f = jax.vmap(lambda y: belief.log_mixture(likelihood, x, y))(batch)
             return jnp.sum(log_f if weight is None else jnp.where(weight > 0, weight * log_f, 0.0))
 
-        log_weights = self.log_weights + self._each(foresee)
+        log_weights = self.log_weights + self._each(predict)
         learned = self._each(lambda belief: belief.update(likelihood, x, batch, weight, key))
         kept = jax.tree.map(
             lambda new, old, axis: old if axis is None else new,
@@ -108,7 +108,7 @@ class Adaptive(Belief):
 
     @property
     def effective_size(self) -> Array:
-        """The mean of the members' sizes."""
+        """The members' sizes, averaged with the weights v_r."""
         return jnp.sum(self.probabilities * self._each(lambda belief: belief.effective_size))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
@@ -142,7 +142,7 @@ class Adaptive(Belief):
         return jax.tree.map(lambda leaf: jnp.tensordot(self.probabilities, leaf, axes=1), values)
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
-        """Log sum_r v_r f_hat^(r)(xi; x)."""
+        """log sum_r v_r f_hat^(r)(xi; x)."""
         log_f = self._each(lambda belief: belief.log_mixture(model, x, xi))
         return logsumexp(self.log_weights + log_f) - logsumexp(self.log_weights)
 
@@ -151,15 +151,17 @@ class Adaptive(Belief):
         return self._first().examples()
 
     def bind(self, problem: Problem, x: Decision) -> Self:
-        """As the members do, if that changes nothing that they keep.
+        """Binds the first member, to see that binding changes no arrays.
 
         Raises:
-            ModelError: If it would.
+            ModelError: If it does.
         """
         before = self._first()
-        bound = before.bind(problem, x)
-        if not eqx.tree_equal(*(jax.tree.map(jax.typeof, one) for one in (bound, before))):
-            raise ModelError(f"Adaptive cannot keep {type(before).__name__} of such a model")
+        if not same_arrays(before, before.bind(problem, x)):
+            raise ModelError(
+                f"{type(before).__name__} changes its arrays for this model, which Adaptive does "
+                f"not support"
+            )
         return self
 
     def _first(self) -> Belief:
