@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -38,14 +38,11 @@ class Laplace(Rule):
         P_t  =  P + [-Hessian of log f(y_t; x_t, .) at m_t]_+
 
     with (m, P) the law before the batch, and [.]_+ with negative eigenvalues set to zero. Memory
-    and time are constant, as a batch is used once. The order of batches and how they are split matter a
-    little. On a linear normal model this is Bayes' rule.
+    and time are constant, as a batch is used once. The order of batches and how they are split
+    matter a little. On a linear normal model this is Bayes' rule.
     """
 
-    exact: bool = eqx.field(static=True)
-
-    def __init__(self) -> None:
-        self.exact = False
+    exact: ClassVar[bool] = False
 
     def evidence(
         self,
