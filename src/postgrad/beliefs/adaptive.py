@@ -1,5 +1,7 @@
 """A belief that also learns how fast the world changes."""
 
+import math
+from collections.abc import Callable
 from typing import Any, Self
 
 import equinox as eqx
@@ -10,7 +12,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import Belief, BeliefWithMemory, same_arrays
-from postgrad.beliefs.grid.weights import cumulate
+from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.validate import as_numbers
@@ -73,10 +75,14 @@ class Adaptive(Belief):
         """v_r."""
         return jax.nn.softmax(self.log_weights)
 
-    def _each(self, function: Any, *arguments: Any) -> Any:
-        """`function(belief, ...)` of each member."""
-        axes = _axes(self.beliefs)
-        return jax.vmap(lambda belief: function(belief, *arguments), in_axes=(axes,))(self.beliefs)
+    @property
+    def weights(self) -> LogWeights:
+        """v_r, up to a constant."""
+        return LogWeights(self.log_weights)
+
+    def _each(self, function: Callable[[Belief], PyTree]) -> PyTree:
+        """`function(belief)` of each member."""
+        return jax.vmap(function, in_axes=(_axes(self.beliefs),))(self.beliefs)
 
     def update(
         self,
@@ -114,32 +120,26 @@ class Adaptive(Belief):
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """A member by inversion, then a draw from it."""
         key_rate, key_theta = random.split(key)
-        cumulated = cumulate(jnp.exp(self.log_weights))
-        u = random.uniform(key_rate, shape) * cumulated[-1]
-        which = jnp.sum(cumulated <= u[..., None], axis=-1)
+        which, _ = self.weights.pick(random.uniform(key_rate, (math.prod(shape),)))
         thetas = self._each(lambda belief: belief.sample(key_theta, shape))
 
         def chosen(leaf: Array) -> Array:
             flat = leaf.reshape(leaf.shape[0], -1, *leaf.shape[1 + len(shape) :])
-            picked = flat[which.reshape(-1), jnp.arange(flat.shape[1])]
+            picked = flat[which, jnp.arange(flat.shape[1])]
             return picked.reshape(leaf.shape[1:])
 
         return jax.tree.map(chosen, thetas)
 
     def mean(self) -> PyTree:
         """sum_r v_r E_r theta."""
-        return self._average(self._each(lambda belief: belief.mean()))
+        return self.weights.average(self._each(lambda belief: belief.mean()))
 
     def spread(self) -> PyTree:
         """From the variance within members and that of their means."""
         means = self._each(lambda belief: belief.mean())
         spreads = self._each(lambda belief: belief.spread())
         squares = jax.tree.map(lambda m, s, e: s**2 + (m - e) ** 2, means, spreads, self.mean())
-        return jax.tree.map(jnp.sqrt, self._average(squares))
-
-    def _average(self, values: PyTree) -> PyTree:
-        """sum_r v_r values_r."""
-        return jax.tree.map(lambda leaf: jnp.tensordot(self.probabilities, leaf, axes=1), values)
+        return jax.tree.map(jnp.sqrt, self.weights.average(squares))
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """log sum_r v_r f_hat^(r)(xi; x)."""

@@ -25,7 +25,8 @@ class Belief(Module):
 
     Laws, checked for every final class of this room: the order of batches does not matter; a split
     batch equals the whole; an observation of weight zero is no observation; `vmap` equals a loop;
-    saved and restored is bit-identical.
+    saved and restored is bit-identical; `update` leaves the arrays of `fixed()` fields as they are;
+    `mean`, `spread` and `log_mixture` are those of the draws.
     """
 
     @abc.abstractmethod
