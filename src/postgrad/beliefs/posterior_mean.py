@@ -21,7 +21,7 @@ class PosteriorMean(Estimate):
         """The mean of a belief.
 
         Raises:
-            PriorError: If the argument is no belief.
+            PriorError: If `belief` is not a belief.
         """
         self.belief = check_belief(belief)
 

@@ -37,7 +37,7 @@ class Separate(Belief):
             count: n.
 
         Raises:
-            PriorError: If the belief is none, or the count not a positive whole number.
+            PriorError: If `belief` is not a belief, or `count` not a positive whole number.
         """
         check_belief(belief)
         n = as_count(count, PriorError, "count")

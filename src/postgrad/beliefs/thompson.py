@@ -30,7 +30,7 @@ class Thompson(PlugIn):
         """Draws from a belief.
 
         Raises:
-            PriorError: If the argument is no belief.
+            PriorError: If `belief` is not a belief.
         """
         self.belief = check_belief(belief)
         self.value = belief.sample(random.key(0))

@@ -16,7 +16,7 @@ from postgrad.numerics.vmap_last_axis import vmap_last
 # Points come in leaves, and leaves in blocks: a draw finds its block, its leaf, its point.
 LEAF = 128
 # How many points `sort_out` takes at a time; points are padded to a multiple of this.
-LOOK = 128 * LEAF
+SEARCHED = 128 * LEAF
 # Up to this many statistics a product is written as a sum.
 _FEW = 32
 # Above -inf, so that differences from -inf are not NaN.
@@ -160,8 +160,8 @@ def sort_out(
         . S) over the points that are not marked.
     """
     # In larger blocks, since no other loop shares the caches with this one.
-    natural = rows.natural.reshape(-1, LOOK, rows.natural.shape[-1])
-    log_prior = rows.log_prior.reshape(-1, LOOK)
+    natural = rows.natural.reshape(-1, SEARCHED, rows.natural.shape[-1])
+    log_prior = rows.log_prior.reshape(-1, SEARCHED)
 
     def visit(block: Array, so_far: tuple[Array, Array]) -> tuple[Array, Array]:
         near, total = so_far

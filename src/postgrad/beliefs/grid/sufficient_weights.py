@@ -34,7 +34,7 @@ from postgrad.beliefs.belief import first
 from postgrad.beliefs.decision_shift import Shift, agrees, batch_statistics, find_shift
 from postgrad.beliefs.grid.natural_parameters import (
     LEAF,
-    LOOK,
+    SEARCHED,
     Rows,
     Tally,
     average,
@@ -59,7 +59,7 @@ LARGE, _TRIALS = 4096, 512
 # (1 - l) gap = 48 nats, of which the tolerance takes 23, are ample for the supremum's excess.
 _GAP, _SHARE = 60.0, 0.2
 # How many points a block has: few enough for a CPU's caches, many enough to keep a GPU busy.
-_BLOCK = {"cpu": LOOK // 8, "elsewhere": LOOK}
+_BLOCK = {"cpu": SEARCHED // 8, "elsewhere": SEARCHED}
 
 
 class SufficientWeights(Weights):
@@ -165,7 +165,7 @@ class SufficientWeights(Weights):
 
     @property
     def is_sound(self) -> bool:
-        """Whether what was left out since the look is negligible, in all runs of a stack."""
+        """Whether the weight of the points left out is below the tolerance in all runs of a stack."""
         return bool(np.all(np.asarray(self.missing) <= TOLERANCE))
 
     def unfocused(self) -> Self:
@@ -270,7 +270,7 @@ def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) 
         problem.check_models(x, points)
         return plain
     block = _BLOCK[_device()]
-    pad = -n % LOOK
+    pad = -n % SEARCHED
     blocks = jax.tree.map(lambda leaf: _in_blocks(leaf, pad, block), points)
     natural, wrong = _tabulate(family, problem.model, x, blocks)
     if bool(jnp.any(wrong)):
