@@ -165,7 +165,7 @@ class SufficientWeights(Weights):
 
     @property
     def is_sound(self) -> bool:
-        """Whether the weight of the points left out is below the tolerance in all runs of a stack."""
+        """Whether the points left out weigh less than the tolerance, in all runs of a stack."""
         return bool(np.all(np.asarray(self.missing) <= TOLERANCE))
 
     def unfocused(self) -> Self:
