@@ -6,12 +6,12 @@
 at random, and asked how many pounds of each they would buy (Blend and van Ravenswaay, 1998; `apple`
 of the R package wooldridge, not shipped here). Every round the shop sets its prices, a family that
 was quoted the nearest of the nine pairs answers, and the shop learns from the answer. So the
-decision makes the data: prices that settle too early never tell the slopes of demand.
+decision changes the data: prices that settle too early do not reveal the slopes of demand.
 
-Where this stands: perturbed prices lose 7.8 %, less than all references but one; Thompson sampling
-on nine free means loses 6.3 %. The size of the push was settled after a look at early runs: a
-smaller one lost less under this prior and more under a vaguer one, since less exploration is better
-until it locks in. Half the width of the box is the safer choice.
+Result: perturbed prices lose 7.8 %, less than all references but one; Thompson sampling on nine
+free means loses 6.3 %. The size of the perturbation was chosen after early runs: a smaller one lost
+less under this prior and more under a vaguer one, since less exploration is better until the prices
+get stuck. Half the width of the box is the safer choice.
 """
 
 import argparse
@@ -79,7 +79,7 @@ class Market(NamedTuple):
     profit: Float[Array, " 9"]
 
     def charge(self, prices: Float[Array, "2"]) -> Int[Array, ""]:
-        """Which of the nine pairs is nearest."""
+        """The number of the pair nearest to some prices."""
         return jnp.argmin(jnp.sum(jnp.square(self.pairs - prices), axis=1))
 
     def answer(self, arm: Int[Array, ""], key: Array) -> Float[Array, "1 2"]:
@@ -103,7 +103,7 @@ def read(path: str) -> Market:
 
 
 def live(market: Market, rounds: int, seed: int) -> tuple[pg.Agent, np.ndarray]:
-    """One run as a shop would have it: the agent, and the pairs that were charged."""
+    """One run with an agent, as a shop would use it: the agent, and the pairs that were charged."""
     belief, options = WAYS["linear demand, perturbed prices"]
     agent = pg.Agent(PROBLEM, belief, x=MIDDLE, seed=seed, **options)
     charged = []
@@ -145,14 +145,14 @@ def main(arguments: list[str] | None = None) -> None:
     best = float(market.profit.max())
     regret = np.asarray(100 * (1 - market.profit / best))  # of each pair, in %
 
-    with warnings.catch_warnings(record=True) as caught:  # families are not normal: it notices
+    with warnings.catch_warnings(record=True) as caught:  # demand is not normal: the agent warns
         warnings.simplefilter("always")
         agent, charged = live(market, chosen.rounds, chosen.seed)
-    told = sorted({type(warning.message).__name__ for warning in caught})
+    kinds = sorted({type(warning.message).__name__ for warning in caught})
     one = {
         "regret": regret[charged].mean(),
         "prices": agent.decision.round(4).tolist(),
-        "warnings": told,
+        "warnings": kinds,
     }
 
     keys, ours = random.split(random.key(chosen.seed), chosen.replications), {}

@@ -143,11 +143,11 @@ def test_results_are_on_disk_after_each_problem(tmp_path):
     """And one that raises takes nothing away from those before and after it."""
     seen = {}
 
-    def watch(label, done, total):
+    def progress(label, done, total):
         if label.endswith("setting up") and (tmp_path / "summary.json").exists():
             seen[label] = summary_in(tmp_path), in_folder(tmp_path)
 
-    result = bench(["few", "bad", "more"], folder=tmp_path, watch=watch)
+    result = bench(["few", "bad", "more"], folder=tmp_path, progress=progress)
     first, files = seen["2/3 bad: setting up"]
     assert list(first["problems"]) == ["few"]
     assert (first["failures"], first["pending"]) == ({}, ["bad", "more"])
@@ -168,7 +168,7 @@ def test_interruption_leaves_what_was_done(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        bench(["more", "few"], folder=tmp_path, watch=interrupt)
+        bench(["more", "few"], folder=tmp_path, progress=interrupt)
     assert list(summary_in(tmp_path)["problems"]) == ["more"]
     assert "still to run: few" in (tmp_path / "report.txt").read_text(encoding="utf-8")
 
@@ -239,7 +239,7 @@ def test_reference_is_always_there():
 
 
 def test_plan():
-    assert plan([], []) == (list(problems.testbed()), None)
+    assert plan([], []) == (list(problems.testbed()), names())
     assert plan(["quadratic-1d-dependent"] * 2, ["mle"]) == (["quadratic-1d-dependent"], ["mle"])
     with pytest.raises(errors.SettingError, match=r"known are .*quadratic-2d-independent"):
         plan(["quadratic-9d"], [])

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from postgrad.research.paper.claims import comparison, convergence
+from postgrad.research.paper.claims import convergence, independent_data
 from postgrad.research.paper.claims.claim import Claim, Statement
 from postgrad.research.paper.claims.error_curves import EARLY, LATE, Paired, Summarised
-from postgrad.research.paper.claims.experiment import Meter
 from postgrad.research.paper.claims.verdicts import Estimate, Verdict, Within, Zero, together
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
-SILENT = Meter(lambda label, done, total: None, 1)
 
 
 def verdict(claim):
@@ -115,7 +113,7 @@ def summary_of(name, curves, *, runs=100, horizon=1000, diverged=0):
 def observations(summary):
     """The paper's three, as if a summary were all there is."""
     (name, experiment), *_ = summary["experiments"].items()
-    return comparison.compare(name, Summarised(experiment), experiment["runs"])
+    return independent_data.observations(name, Summarised(experiment), experiment["runs"])
 
 
 def newsvendor(bayes, mle, known, std):
@@ -156,9 +154,9 @@ def test_whether_the_benchmark_is_ahead_and_all_meet_follows_from_the_summary():
         "mle": lambda t: (0.1, 0.1),
         "known": lambda t: (0.1, 0.1),
     }
-    (alike,) = comparison.from_summary(summary_of("newsvendor-independent", curves))
+    (alike,) = independent_data.from_summary(summary_of("newsvendor-independent", curves))
     assert verdict(alike) == FAILS
-    (alike,) = comparison.from_summary(summary_of("newsvendor-independent", curves, runs=9))
+    (alike,) = independent_data.from_summary(summary_of("newsvendor-independent", curves, runs=9))
     assert verdict(alike) == OPEN
 
 
@@ -231,7 +229,7 @@ def test_what_was_not_run_stays_open(options, why):
     name = options.pop("name", "newsvendor-independent")
     summary = summary_of(name, dict.fromkeys(keys, curve), **options)
     converging = [c for c in convergence.claims(summary) if c.id.endswith("newsvendor-independent")]
-    for claim in [*converging, *comparison.from_summary(summary)]:
+    for claim in [*converging, *independent_data.from_summary(summary)]:
         said = claim.as_dict()
         assert said["verdict"] == OPEN
         assert said["measured"].startswith("not run: ")

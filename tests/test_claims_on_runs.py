@@ -16,16 +16,23 @@ from typer.testing import CliRunner
 import postgrad as pg
 from postgrad.cli import app
 from postgrad.errors import SettingError
-from postgrad.research.paper.claims import assess, comparison, dependent, learning, rates, unbiased
+from postgrad.research.paper.claims import (
+    assess,
+    dependent_data,
+    independent_data,
+    learning,
+    rates,
+    unbiased,
+)
 from postgrad.research.paper.claims.error_curves import LATE, Paired
-from postgrad.research.paper.claims.experiment import Meter
 from postgrad.research.paper.claims.verdicts import Estimate
 from postgrad.research.paper.experiments import EXPERIMENTS
 from postgrad.research.problems import newsvendor as newsvendors
 from postgrad.research.problems import quadratic
+from postgrad.research.progress import RunStages, silent
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
-SILENT = Meter(lambda label, done, total: None, 1)
+SILENT = RunStages(silent, 1)
 
 
 def verdict(claim):
@@ -51,7 +58,7 @@ def test_comparison_takes_the_right_runs(bayes, mle, expected):
             off = np.where(np.arange(1001) < 100, size, 0.05) * rng.normal(1, 0.3, (300, 1001))
             x_off = off.reshape(300, 1001, *[1] * world.x.ndim)
             results[f"{name}: {key}"] = pg.Simulation(np.asarray(world.x_star) + x_off, theta - off)
-    said = {claim.id: verdict(claim) for claim in comparison.claims(results)}
+    said = {claim.id: verdict(claim) for claim in independent_data.claims(results)}
     assert len(said) == 10
     assert said["bayes-before-mle-newsvendor-independent"] == expected
     for dimension in ("1d", "2d"):
@@ -70,12 +77,14 @@ def test_posterior_claims_see_what_is_planted():
         return limit * (1 - np.exp(-speed * t)) * rng.uniform(0.98, 1.0, size=(200, 1001))
 
     good = {"D = 1": rising(0.01), "D = 2": rising(0.02), "D = 5": rising(0.05)}
-    assert verdict(dependent.acceleration(good)) == HOLDS
-    assert verdict(dependent.acceleration(dict(reversed(good.items())))) == FAILS
-    assert verdict(dependent.acceleration({"D = 1": rising(0.02), "D = 2": rising(0.02)})) == OPEN
+    assert verdict(dependent_data.acceleration(good)) == HOLDS
+    assert verdict(dependent_data.acceleration(dict(reversed(good.items())))) == FAILS
+    assert (
+        verdict(dependent_data.acceleration({"D = 1": rising(0.02), "D = 2": rising(0.02)})) == OPEN
+    )
     sure = {name: np.clip(b + 0.02, 0, 1) for name, b in good.items()}
-    assert verdict(dependent.concentration(sure)) == HOLDS
-    assert verdict(dependent.concentration({**sure, "D = 2": 0.5 * sure["D = 2"]})) == FAILS
+    assert verdict(dependent_data.concentration(sure)) == HOLDS
+    assert verdict(dependent_data.concentration({**sure, "D = 2": 0.5 * sure["D = 2"]})) == FAILS
 
 
 @pytest.mark.parametrize(
@@ -87,7 +96,7 @@ def test_batch_size_claim_is_about_ratios(factor, expected):
     errors = {f"D = {size}": noise for size in (1, 2, 5, 10, 20)}
     errors["D = infinity"] = noise
     errors["D = 2"] = factor * rng.permutation(noise)
-    said = dependent.batch_sizes("late", Paired(errors), LATE, 1000)
+    said = dependent_data.batch_sizes("late", Paired(errors), LATE, 1000)
     assert verdict(said) == expected
 
 
@@ -102,7 +111,7 @@ def test_batch_size_claim_is_about_ratios(factor, expected):
 )
 def test_stable_point_claim_sees_where_runs_end(blind, seeing, spread, expected):
     noise = spread * np.random.default_rng(0).standard_normal((2, 500))
-    assert verdict(dependent.stable_point(blind + noise[0], seeing + noise[1])) == expected
+    assert verdict(dependent_data.stable_point(blind + noise[0], seeing + noise[1])) == expected
 
 
 @pytest.mark.parametrize(
@@ -246,7 +255,7 @@ def test_only_a_slow_decay_refutes_the_rates(power, expected):
     """Planted: |grad H(x_t)|^2 like a power of t, which the mean over the output inherits."""
     noise = np.random.default_rng(0).standard_normal((100, 3001))
     x = 2.75 + (1.0 + 0.1 * noise) * np.arange(1, 3002) ** (-power / 2)
-    results = dict.fromkeys(rates.trials(1), pg.Simulation(x, ()))
+    results = dict.fromkeys(rates.simulations(1), pg.Simulation(x, ()))
     assert {verdict(claim) for claim in rates.claims(results)} == {expected}
 
 
@@ -268,7 +277,7 @@ def smaller(make, count):
 def assessed():
     small = SimpleNamespace(independent=smaller(newsvendors.independent, 500))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison, "newsvendor", small)
+        patch.setattr(independent_data, "newsvendor", small)
         for name, experiment in EXPERIMENTS.items():
             if name.startswith("newsvendor"):  # still with sufficient statistics
                 few = dataclasses.replace(experiment, instance=smaller(experiment.instance, 5000))
@@ -279,7 +288,7 @@ def assessed():
 def _assessed():
     seen = []
     summary = {"experiments": {}, "posterior": {}}
-    said = assess(summary, runs=2, watch=lambda label, done, total: seen.append((done, total)))
+    said = assess(summary, runs=2, progress=lambda label, done, total: seen.append((done, total)))
     return summary, said, seen
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from postgrad.cli import output
+
 PROGRAM = Path(sys.executable).with_name("postgrad")
 
 
@@ -20,6 +22,15 @@ def test_help_does_not_wait_for_jax():
     code = "import sys, postgrad.cli; sys.exit(any(m in sys.modules for m in ('jax', 'numpyro')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert "reproduce" in run("--help").stdout
+
+
+def test_progress_is_a_line_for_each_step_where_there_is_no_terminal(capsys):
+    with output.progress() as show:
+        for label, done in (("learning", 0), ("learning", 1), ("drawing", 2)):
+            show(label, done, 2)
+    printed = capsys.readouterr()
+    assert printed.err == "learning\ndrawing\n"
+    assert not printed.out
 
 
 def test_reproduce_writes_figures_and_summary(tmp_path):

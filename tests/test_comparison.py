@@ -128,6 +128,14 @@ def test_summary_is_plain_and_agrees_with_the_table(comparison):
     assert summary["against"]["greedy"]["last"]["verdict"] in table
 
 
+def test_shown_with_its_numbers(comparison):
+    assert str(comparison) == comparison.table()
+    shown = repr(comparison)
+    assert shown.startswith("Comparison(runs=20, horizon=60, batch_size=1, seed=3, x_star=[2.75]")
+    for name in ENTRANTS:
+        assert f"{name}: {comparison.regrets[name][:, -1].mean():.4g}" in shown
+
+
 def test_wrong_names_are_refused():
     with pytest.raises(errors.SettingError, match="unknown algorithm 'oracle'"):
         pg.compare(INSTANCE, ["oracle"])
@@ -137,7 +145,7 @@ def test_wrong_names_are_refused():
         pg.compare(INSTANCE, ENTRANTS, runs=0)
 
 
-def test_names_choose_from_the_field_and_say_what_is_left_out():
+def test_names_choose_from_all_entrants_and_say_what_is_left_out():
     result = pg.compare(INSTANCE, ["greedy", "wasserstein"], runs=2, horizon=3, reference="greedy")
     assert list(result.regrets) == ["greedy"]
     assert "Newsvendor" in result.left_out["wasserstein"]
@@ -184,7 +192,7 @@ def test_figures_are_drawn(comparison, tmp_path):
 
 
 def test_labels_keep_apart_and_in_order():
-    places = plots._spread(np.array([0.0, 0.5, 0.51, 0.52, 0.9]), 0.05)
+    places = plots._apart(np.array([0.0, 0.5, 0.51, 0.52, 0.9]), 0.05)
     assert np.all(np.diff(places) >= 0.05 - 1e-12)
     np.testing.assert_allclose(places[[0, 2, 4]], [0.0, 0.51, 0.9])
 

@@ -127,8 +127,11 @@ def test_gradients_through_atoms_are_right_or_refused(model, right, refused):
 
     def estimates(gradient):
         gradient.check(problem, X, THETA)
-        one = jax.jit(jax.vmap(lambda key: gradient.estimate(problem, known, X, THETA, key)))
-        return np.asarray(one(random.split(random.key(0), 20_000)))
+
+        def one(key):
+            return gradient.estimate(problem, X, pg.gradients.Sample(THETA, key, known))
+
+        return np.asarray(jax.jit(jax.vmap(one))(random.split(random.key(0), 20_000)))
 
     for gradient in right:
         found = estimates(gradient)

@@ -12,7 +12,7 @@ import pytest
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.store.store import EVERY
+from postgrad.store.state_rows import EVERY
 
 ROOT = Path(__file__).parent.parent
 

@@ -60,7 +60,7 @@ def test_gradient_is_exact(name):
     @jax.jit
     def look(x, theta, seed):
         gradients = (pg.gradients.Enumerate(), pg.gradients.Automatic())
-        arguments = (problem, pg.beliefs.Known(0.3), x, theta, random.key(seed))
+        arguments = (problem, x, pg.gradients.Sample(theta, random.key(seed)))
         surrogates = [gradient.surrogate(*arguments) for gradient in gradients]
         return [gradient.estimate(*arguments) for gradient in gradients], surrogates
 

@@ -21,15 +21,12 @@ ESTIMATORS = (
 
 
 @eqx.filter_jit
-def estimates(estimator, problem, belief, x, level):
+def estimates(estimator, problem, belief, x, baseline):
     keys = random.split(random.key(7), (2, DRAWS))
     thetas = jax.vmap(belief.sample)(keys[0])
 
     def one(theta, key):
-        def surrogate(x):
-            return estimator.surrogate(problem, belief, x, theta, key, level)[0]
-
-        return jax.grad(surrogate)(x)
+        return estimator.estimate(problem, x, pg.gradients.Sample(theta, key, belief, baseline))
 
     return jax.vmap(one)(thetas, keys[1])
 
@@ -43,14 +40,14 @@ def test_estimators_agree(name):
     x = 0.5 * (instance.x + instance.x_star)
     theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
     belief = belief.bind(instance.problem, x)
-    level = instance.expected_cost(x)  # far less noise, and no other mean
+    baseline = instance.expected_cost(x)  # far less noise, and no other mean
     found = {}
     for estimator in ESTIMATORS:
         try:
             estimator.check(instance.problem, x, theta)
         except GradientError:
             continue
-        draws = np.asarray(estimates(estimator, instance.problem, belief, x, level))
+        draws = np.asarray(estimates(estimator, instance.problem, belief, x, baseline))
         found[type(estimator).__name__] = (
             draws.mean(axis=0),
             draws.std(axis=0, ddof=1) / np.sqrt(DRAWS),

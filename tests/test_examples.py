@@ -80,8 +80,8 @@ def test_example_costs_less(name, tmp_path):
     assert result["scored"] == scored
     total = result["total"]
     assert total["postgrad"] < most
-    for rival, cost in (expected | {"hindsight": HINDSIGHT[name]}).items():
-        assert total[rival] == pytest.approx(cost, abs=0.01), rival
+    for rule, cost in (expected | {"hindsight": HINDSIGHT[name]}).items():
+        assert total[rule] == pytest.approx(cost, abs=0.01), rule
     if name == "yaz-capacity":
         with (tmp_path / "decisions.csv").open() as file:
             lines = list(csv.DictReader(file))
@@ -100,12 +100,12 @@ def test_rules_do_not_know_the_future():
     class Cost:
         underage, overage = np.asarray([4.0]), np.asarray([1.0])
 
-    def shop(days):
-        return rules.Shop(
+    def rule_backtest(days):
+        return rules.RuleBacktest(
             demand[:days], np.ones((days, 1), bool), np.zeros(days, int), np.zeros(1),
             [Cost()], [feasible.Box(0.0, 50.0)], 0,
         )  # fmt: skip
 
     for name in ("saa", "normal", "last-value", "saa-5"):
-        few, all_ = shop(20).follow(name, 3), shop(30).follow(name, 3)
+        few, all_ = rule_backtest(20).orders(name, 3), rule_backtest(30).orders(name, 3)
         np.testing.assert_array_equal(few[3:], all_[3:20])

@@ -110,12 +110,10 @@ def estimates(gradient, problem, belief, x, keys, baseline):
 
     def one(key):
         k1, k2 = random.split(key)
-        theta = belief.sample(k1)
-        if baseline is None:
-            return gradient.estimate(problem, mixture, x, theta, k2)
-        return jax.grad(lambda x: gradient.surrogate(problem, mixture, x, theta, k2, baseline)[0])(
-            x
-        )
+        sample = pg.gradients.Sample(belief.sample(k1), k2, mixture)
+        if baseline is not None:
+            sample = sample._replace(baseline=baseline)
+        return gradient.estimate(problem, x, sample)
 
     return jax.vmap(one)(keys)
 
@@ -215,9 +213,7 @@ def test_enumerate_draws_nothing():
     instance, cost, x = PROBLEMS["count-dependent"]
     theta = jnp.asarray(0.5)
     found = {
-        float(
-            gradient.estimate(instance.problem, pg.beliefs.Known(0.5), x, theta, random.key(seed))
-        )
+        float(gradient.estimate(instance.problem, x, pg.gradients.Sample(theta, random.key(seed))))
         for gradient in (pg.gradients.Enumerate(), pg.gradients.Automatic())
         for seed in (0, 1)
     }
@@ -227,13 +223,8 @@ def test_enumerate_draws_nothing():
 
 def test_automatic_is_pathwise_where_it_can_be():
     instance, _, x = PROBLEMS["1d-dependent"]
-    arguments = (
-        instance.problem,
-        pg.beliefs.Grid(instance.points),
-        x,
-        jnp.asarray(4.0),
-        random.key(5),
-    )
+    sample = pg.gradients.Sample(jnp.asarray(4.0), random.key(5))
+    arguments = (instance.problem, x, sample)
     assert pg.gradients.Automatic().estimate(*arguments) == pg.gradients.Pathwise().estimate(
         *arguments
     )

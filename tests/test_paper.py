@@ -161,7 +161,7 @@ def test_summary_has_the_promised_form(tmp_path):
     seen = []
     summary = reproduce(
         ["quadratic-2d-dependent", "quadratic-1d-independent"], runs=7, horizon=20, seed=3,
-        watch=lambda label, done, total: seen.append((done, total)),
+        progress=lambda label, done, total: seen.append((done, total)),
     )  # fmt: skip
     assert list(summary) == ["experiments", "posterior"]
     assert list(summary["experiments"]) == ["quadratic-2d-dependent", "quadratic-1d-independent"]

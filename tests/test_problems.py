@@ -140,7 +140,7 @@ def facts_of(instance, noise, thetas):
     def one_draw(x, key):
         model = problem.model(x, theta)
         gradient = pg.gradients.Pathwise() if model.has_rsample else pg.gradients.Score()
-        slope = gradient.estimate(problem, pg.beliefs.Known(theta), x, theta, key)
+        slope = gradient.estimate(problem, x, pg.gradients.Sample(theta, key))
         xi = model.sample(key)
         return (problem.cost(x, xi), slope), xi
 

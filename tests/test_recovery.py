@@ -8,7 +8,7 @@ import pytest
 from test_durable import everything, feed, make
 
 from postgrad import errors
-from postgrad.store.store import EVERY
+from postgrad.store.state_rows import EVERY
 
 
 def test_full_disk_leaves_the_agent_as_it_was(tmp_path):

@@ -19,7 +19,7 @@ from postgrad.algorithm.policy import Policy
 from postgrad.research import rivals
 from postgrad.research.problems import newsvendor, quadratic, sales
 from postgrad.research.problems.newsvendor import Newsvendor
-from postgrad.research.rivals.data import Pace, limits, reach
+from postgrad.research.rivals.model_free import Pace, limits, reach
 from postgrad.research.rivals.solver import bisect, descend
 
 DEPENDENT = quadratic.univariate_dependent()
@@ -165,7 +165,7 @@ def test_simulation_is_the_plain_loop():
 
 
 def test_repeated_gradient_ends_at_the_stable_point():
-    entrant = rivals.field(DEPENDENT)["repeated-gradient"]
+    entrant = rivals.entrants(DEPENDENT)["repeated-gradient"]
     assert isinstance(entrant.policy.gradient, pg.gradients.Partial)
     plain = pg.BayesianSGD(DEPENDENT.problem, **pg.presets.paper(gradient=pg.gradients.Partial()))
     result = pg.simulate(
@@ -354,19 +354,19 @@ def test_limits_and_reach():
     np.testing.assert_allclose(reach(pg.feasible.Reals(), jnp.asarray([3.0, -1.0])), [4.0, 4.0])
 
 
-def test_field_leaves_out_what_does_not_apply_and_says_why():
+def test_entrants_leave_out_what_does_not_apply_and_say_why():
     for instance, missing in (
         (DEPENDENT, {"wasserstein"}),
         (INDEPENDENT, {"wasserstein", "repeated-gradient"}),
         (sales.censored(), {"repeated-gradient", "perfgd", "two-stage", "saa", "wasserstein"}),
     ):
-        field, out = rivals.field(instance), rivals.left_out(instance)
+        able, out = rivals.entrants(instance), rivals.left_out(instance)
         assert set(out) == missing
-        assert set(field) | missing == set(rivals.names())
+        assert set(able) | missing == set(rivals.names())
         assert all(reason and not re.search("0x", reason) for reason in out.values())
 
 
-def test_field_notices_data_that_do_not_tell_the_cost():
+def test_entrants_notice_data_that_do_not_tell_the_cost():
     """Noisy readings of demand say neither what was paid nor its derivative."""
     censored = sales.censored()
     noisy = eqx.tree_at(
@@ -379,12 +379,12 @@ def test_field_notices_data_that_do_not_tell_the_cost():
             lambda x, theta: dist.LogNormal(jnp.log(theta), 0.7),
         ),
     )
-    assert {"greedy", "spsa"} <= set(rivals.field(censored))
-    assert not {"greedy", "spsa"} & set(rivals.field(noisy))
+    assert {"greedy", "spsa"} <= set(rivals.entrants(censored))
+    assert not {"greedy", "spsa"} & set(rivals.entrants(noisy))
 
 
 def test_wasserstein_enters_where_demand_is_seen():
-    assert "wasserstein" in rivals.field(newsvendor.univariate_dependent())
+    assert "wasserstein" in rivals.entrants(newsvendor.univariate_dependent())
 
 
 PSI = np.asarray([[4.0, 1.0], [1.0, 3.0]])

@@ -12,10 +12,10 @@ import pytest
 import postgrad as pg
 from postgrad import errors
 from postgrad.spec import load
-from postgrad.spec.setup import build
-from postgrad.spec.spec_backtest import trial
+from postgrad.spec.build import build
+from postgrad.spec.spec_backtest import backtest_specification
 from postgrad.spec.specification import parse
-from postgrad.spec.tables.row_reader import arrivals, calendar
+from postgrad.spec.tables.row_reader import dated_rows, demand_table
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.toml"))
 
@@ -45,7 +45,7 @@ def changed(**changes):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_right(path):
-    setup = build(load(path), load(path).data.known or ("a", "b"))
+    setup = build(load(path), load(path).data.item_names or ("a", "b"))
     assert setup.joint == (path.stem == "yaz-capacity")
     algorithm = pg.BayesianSGD(setup.problems[0], **setup.options)
     assert algorithm.init(setup.belief, setup.starts[0]).x.shape == setup.starts[0].shape
@@ -55,7 +55,7 @@ def test_the_example_that_init_writes_is_right():
     text = resources.files("postgrad.spec").joinpath("example.toml").read_text()
     assert parse(tomllib.loads(text)).title == "Bread rolls"
     told = "\n".join(line.removeprefix("# ") for line in text.splitlines())
-    for part in ("[context]", 'kind = "weekday"', 'pooling = "partial"'):
+    for part in ("[split_by]", 'kind = "weekday"', 'pooling = "partial"'):
         assert part in told
 
 
@@ -148,7 +148,7 @@ WRONG = {
         ["twice"],
     ),
     "weekday without dates": (
-        changed(context={"kind": "weekday"}) | {"data": {"value": "demand"}},
+        changed(split_by={"kind": "weekday"}) | {"data": {"value": "demand"}},
         ["data.date"],
     ),
     "levels": (
@@ -189,7 +189,7 @@ WRONG = {
         changed() | {"data": {"value": "v", "item": "i", "names": ["a", "a"]}},
         ["`names`", "twice"],
     ),
-    "rival": (changed(backtest={"rivals": ["saa", "fortune"]}), ["backtest", "'fortune'"]),
+    "rule": (changed(backtest={"rules": ["saa", "fortune"]}), ["backtest", "'fortune'"]),
     "profit": (
         changed(cost={"kind": "profit", "cost": 2, "price": [3, 2]}),
         ["cost.profit", "`cost` than `price`"],
@@ -290,9 +290,8 @@ def test_ready_made_problems_have_names():
 def fed(rows, **data):
     columns = {"value": "demand", "date": "date", **data}
     content = changed() | {"data": {k: v for k, v in columns.items() if v is not None}}
-    context = content.pop("context", None)
-    spec = parse(content | ({} if context is None else {"context": context}))
-    return list(arrivals(rows, spec.data, spec.context))
+    spec = parse(content)
+    return list(dated_rows(rows, spec.data, spec.split_by))
 
 
 def test_rows_become_batches():
@@ -306,11 +305,11 @@ def test_rows_become_batches():
     assert two.values == {"demand": None}
     odd = [{**row, "shut": value} for row, value in zip(rows, (10**400, [], None), strict=True)]
     assert len(fed(odd, skip={"shut": 1})) == len(fed(odd, skip={"shut": "None"})) == 3
-    assert [arrival.id for arrival in fed(rows, date=None)] == ["1", "2", "3"]
-    assert [arrival.id for arrival in fed(rows, id="stock")] == ["5", "6", "7"]
+    assert [row.id for row in fed(rows, date=None)] == ["1", "2", "3"]
+    assert [row.id for row in fed(rows, id="stock")] == ["5", "6", "7"]
 
 
-def test_a_calendar_has_days_in_order():
+def test_a_table_has_days_in_order():
     rows = [
         {"date": date, "demand": demand, "what": what}
         for date, demand, what in [
@@ -319,44 +318,44 @@ def test_a_calendar_has_days_in_order():
             ("2026-01-02", 4, "a"),
         ]
     ]
-    table = calendar(fed(rows, item="what"))
+    table = demand_table(fed(rows, item="what"))
     assert table.dates == ("2026-01-01", "2026-01-02")
     assert table.items == ("b", "a")
     np.testing.assert_array_equal(table.demand, [[np.nan, 1.0], [3.0, 4.0]])
     assert table.rows.tolist() == [1, 2]
     with pytest.raises(errors.DataError, match="two rows for 'a'"):
-        calendar(fed([*rows, rows[1]], item="what"))
+        demand_table(fed([*rows, rows[1]], item="what"))
     with pytest.raises(errors.DataError, match=r"must be among data\.names, got 'b'"):
         fed(rows, item="what", names=["a"])
     with pytest.raises(errors.DataError, match="no rows"):
-        calendar([])
+        demand_table([])
 
 
 def test_days_are_in_the_order_of_time_not_of_letters():
     dates = ["2026-01-02T00:30+05:00", "2026-01-01T23:00+00:00"]
     rows = [{"date": date, "demand": "3"} for date in dates[::-1]]
-    assert calendar(fed(rows)).dates == tuple(dates)
+    assert demand_table(fed(rows)).dates == tuple(dates)
 
 
-def test_contexts_are_read_off_the_rows():
-    weekday = parse(changed(context={"kind": "weekday"}))
+def test_groups_are_read_off_the_rows():
+    weekday = parse(changed(split_by={"kind": "weekday"}))
     rows = [{"date": "2026-01-01", "demand": 3}]
-    assert next(arrivals(rows, weekday.data, weekday.context)).context == "Thursday"
+    assert next(dated_rows(rows, weekday.data, weekday.split_by)).group == "Thursday"
     rows[0]["date"] = "yesterday"
     with pytest.raises(errors.DataError, match="row 1: 'yesterday' is no date"):
-        next(arrivals(rows, weekday.data, weekday.context))
-    column = parse(changed(context={"kind": "column", "column": "rain", "values": ["yes", "no"]}))
+        next(dated_rows(rows, weekday.data, weekday.split_by))
+    column = parse(changed(split_by={"kind": "column", "column": "rain", "values": ["yes", "no"]}))
     rows[0]["rain"] = "hail"
-    with pytest.raises(errors.DataError, match=r"context\.values, got 'hail'"):
-        next(arrivals(rows, column.data, column.context))
+    with pytest.raises(errors.DataError, match=r"split_by\.values, got 'hail'"):
+        next(dated_rows(rows, column.data, column.split_by))
 
 
-def test_a_trial_scores_rows():
-    spec = parse(changed(backtest={"burn_in": 2, "rivals": ["saa"]}))
+def test_a_backtest_scores_rows():
+    spec = parse(changed(backtest={"burn_in": 2, "rules": ["saa"]}))
     rows = [{"date": f"2026-01-{day:02}", "demand": day % 4} for day in range(1, 9)]
-    summary = trial(spec, rows).summary()
+    summary = backtest_specification(spec, rows).summary()
     assert summary["scored"] == summary["days"] == 6
     assert summary["total"].keys() == {"postgrad", "saa", "hindsight"}
     assert summary["first"] == "2026-01-03"
     with pytest.raises(errors.DataError, match="burn_in"):
-        trial(spec, rows[:2])
+        backtest_specification(spec, rows[:2])

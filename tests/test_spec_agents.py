@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 import postgrad as pg
 from postgrad.cli import app
 from postgrad.spec import load
-from postgrad.spec.spec_agents import Live
+from postgrad.spec.spec_agents import SpecAgents
 from postgrad.spec.tables.files import rows
-from postgrad.spec.tables.row_reader import arrivals
+from postgrad.spec.tables.row_reader import dated_rows
 
 SPEC = """
 title = "Bread"
@@ -96,9 +96,9 @@ def test_a_stream_on_standard_input(shop):
 @pytest.mark.parametrize("gather", [0.0, 60.0])
 def test_a_row_counts_for_all_items_or_for_none(shop, monkeypatch, gather):
     """Also where rows share a commit: those before a refused one count."""
-    monkeypatch.setattr("postgrad.spec.spec_agents._GATHER_S", gather)
-    context = '[context]\nkind = "column"\ncolumn = "rain"\nvalues = ["no", "yes"]\n'
-    (shop / "shop.toml").write_text(SPEC + context)
+    monkeypatch.setattr("postgrad.spec.spec_agents._COMMIT_S", gather)
+    split = '[split_by]\nkind = "column"\ncolumn = "rain"\nvalues = ["no", "yes"]\n'
+    (shop / "shop.toml").write_text(SPEC + split)
     head, good, bad = "date,rolls,bread,rain\n", "1,3,5,no\n2,4,7,yes\n", "3,6,-1,no\n4,5,5,no\n"
     (shop / "data.csv").write_text(head + good + bad)
     done = call("run", "shop.toml", "data.csv", code=4)
@@ -111,7 +111,7 @@ def test_a_row_counts_for_all_items_or_for_none(shop, monkeypatch, gather):
     (shop / "data.csv").write_text(mended)
     assert call("run", "shop.toml", "data.csv").stdout == whole
     moved = call("run", "shop.toml", "-", input=head + "2,4,7,no\n", code=4).stderr
-    assert "observed before, on yes" in moved
+    assert "observed before, in the group 'yes'" in moved
 
 
 def open_files():
@@ -125,10 +125,10 @@ def test_many_streams_are_one_file(shop):
     )
     row = ",".join("5" for _ in names)
     (shop / "data.csv").write_text(f"date,{','.join(names)}\n1,{row}\n2,{row}\n")
-    with Live(load(shop / "shop.toml"), shop / "shop.db") as live:
+    with SpecAgents(load(shop / "shop.toml"), shop / "shop.db") as agents:
         before = open_files()
-        source = arrivals(rows("data.csv"), live.specification.data, None)
-        lines = list(live.deliver(source, at_once=2))
+        source = dated_rows(rows("data.csv"), agents.specification.data, None)
+        lines = list(agents.deliver(source, at_once=2))
         assert open_files() == before
     assert [set(line["stage"].values()) for line in lines] == [{1}, {2}]
     assert len(set(lines[1]["decision"].values())) == 1
@@ -172,12 +172,12 @@ def test_posteriors_for_arviz(shop):
         assert set(posterior) == {"rolls: theta", "bread%2Fb: theta"}
 
 
-def test_contexts_are_streams(shop):
-    spec = SPEC + '\n[context]\nkind = "weekday"\n'
+def test_groups_are_streams(shop):
+    spec = SPEC + '\n[split_by]\nkind = "weekday"\n'
     (shop / "shop.toml").write_text(spec)
     lines = call("run", "shop.toml", "data.csv").stdout.splitlines()
-    assert json.loads(lines[0])["context"] == "Thursday"
-    assert "bread on Friday: " in call("decide", "shop.toml", "--context", "Friday").stdout
+    assert json.loads(lines[0])["group"] == "Thursday"
+    assert "bread on Friday: " in call("decide", "shop.toml", "--group", "Friday").stdout
     (shop / "shop.toml").write_text(spec + 'pooling = "partial"\n')
     assert "backtested, not run" in call("run", "shop.toml", "data.csv", code=1).output
 
@@ -195,7 +195,8 @@ def test_items_decided_together(shop):
     assert bread["decision"] == decision["bread"]
     assert "'cake'" in call("decide", "shop.toml", "--item", "cake", code=2).output
     write(shop / "more.csv", [("2026-01-05", "", 3)])
-    assert "missing: rolls" in call("run", "shop.toml", "more.csv", code=4).output
+    refused = call("run", "shop.toml", "more.csv", code=4).output
+    assert "1 of 2 demands are missing (rolls)" in refused
     named = spec.replace('items = ["rolls", "bread"]', 'item = "i"\nvalue = "v"')
     for names in ("", 'names = ["rolls", "bread"]\n'):
         (shop / "named.toml").write_text(named.replace("[cost]", f"{names}[cost]"))
@@ -255,7 +256,9 @@ def test_backtest_prints_totals(shop):
         "decisions.csv",
         "summary.json",
     ]
-    assert "hindsight" in call("backtest", "shop.toml", "data.csv").stdout
+    printed = call("backtest", "shop.toml", "data.csv")
+    assert "hindsight" in printed.stdout
+    assert "saa" in printed.stderr  # progress, also where there is no terminal
     squared = 'kind = "squared"\n[model]'  # has no rules, and no hindsight
     (shop / "shop.toml").write_text(
         f"{SPEC.split('[cost]')[0]}[cost]\n{squared}{SPEC.split('[model]')[1]}"
@@ -271,7 +274,8 @@ def test_dollars_are_no_formulas(shop):
     rows = "".join(f"{dollars}{day},3,4\n" for day in range(4))
     (shop / "data.csv").write_text(f"date,rolls,{dollars}\n{rows}")
     done = call("backtest", "shop.toml", "data.csv", "--out", "out")
-    assert not done.stderr  # nor is progress shown where there is no terminal
+    assert "arning" not in done.stderr
+    assert dollars not in done.stderr
     call("run", "shop.toml", "data.csv")
     call("plot", "shop.toml", "--item", dollars)
 

@@ -15,7 +15,7 @@ import pytest
 
 from postgrad.errors import StoreError
 from postgrad.store import Batch, Database, Saved, Stale, Store, database
-from postgrad.store.store import EVERY
+from postgrad.store.state_rows import EVERY
 
 # Every byte, in how many parts, and which of them.
 THOROUGH = [int(part) for part in os.environ.get("POSTGRAD_THOROUGH", "").split("/") if part]
@@ -174,11 +174,11 @@ ROWS = [
     ("store", "identity", "zeroblob(16)"),
     ("streams", "settings", "'other'"),
     ("streams", "name", "'another'"),
-    ("layouts", "header", "'[]'"),
+    ("array_headers", "header", "'[]'"),
     ("heads", "state", "zeroblob(400)"),
     ("heads", "report", "zeroblob(1)"),
     ("heads", "counters", "x'00'"),
-    ("heads", "still", "3"),
+    ("heads", "fixed_since", "3"),
     ("heads", "commits", "commits + 1"),
     ("heads", "stage", "stage - 1"),
     ("heads", "chain", "zeroblob(16)"),
@@ -268,12 +268,12 @@ def test_lost_database_is_noticed(tmp_path, empty):
     os.remove(path)
     if empty:
         Path(path).touch()
-    with pytest.raises(StoreError, match="tells of commits"):
+    with pytest.raises(StoreError, match="has commits, but the database is empty"):
         Store(Database(path), "main")
     assert Store(Database(path, recover=True), "main").settings is None
 
 
-def test_witness_of_another_store_is_noticed(tmp_path):
+def test_marker_of_another_store_is_noticed(tmp_path):
     one, two = str(tmp_path / "a.db"), str(tmp_path / "b.db")
     fill(one, 2)[0].database.close()
     fill(two, 2)[0].database.close()
@@ -346,6 +346,16 @@ def test_a_fork_gets_a_connection_of_its_own(tmp_path):
         store.append(head, batch(3), saved(3), None)
     head = store.append(store.load(), batch(4), saved(4), None)
     store.verify(head)
+
+
+def test_a_database_shows_its_streams_and_batches(tmp_path):
+    path = str(tmp_path / "a.db")
+    fill(path, 3)[0].database.close()
+    with Database(path) as database:
+        fill(path, 2, "other")[0].database.close()
+        assert repr(database) == f"Database({path!r}, 2 streams: ['main', 'other'], 5 batches)"
+    assert repr(database) == f"Database({path!r}, closed)"
+    assert repr(Database()) == "Database(in memory, 0 streams: [], 0 batches)"
 
 
 def test_threads_share_a_store():

@@ -152,7 +152,7 @@ def test_no_posterior_is_no_surprise():
     found = seen(lost, normal, X, jnp.ones(3), jnp.ones(3), random.key(0))
     assert np.isnan([found.pit_location, found.pit_spread]).all()
     monitor = Monitor().update(found)
-    assert not monitor.sounds
+    assert not monitor.raised
     assert np.all(monitor.since_start == 0.0)
 
 
@@ -298,7 +298,7 @@ def test_alarm_says_what_and_since_when():
     for _ in range(20):
         monitor = update(monitor, calm)
         assert monitor.alarm() is None
-    while not monitor.sounds:
+    while not monitor.raised:
         monitor = update(monitor, high)
     alarm = monitor.alarm()
     assert (alarm.kind, alarm.since, alarm.statistic) == ("change", 21, "location")

@@ -68,8 +68,8 @@ def test_agents_share_a_database(database):
     milk.close()  # it is not the agent's own
     feed(bread, [4])
     assert everything(named(database, "bread")) == straight([3, 4])
-    assert database.holder("2", ["bread", "nobody"]) is None
-    assert database.holder("2", ["bread", "milk"]) == "milk"
+    assert database.stream_of_batch("2", ["bread", "nobody"]) is None
+    assert database.stream_of_batch("2", ["bread", "milk"]) == "milk"
 
 
 def test_a_shared_memory_remembers_settings():
@@ -96,21 +96,21 @@ def test_all_of_a_transaction_counts_at_its_end(tmp_path):
             named(database, "milk").verify()
 
 
-def test_the_witness_is_told_at_the_end(tmp_path):
+def test_commits_are_marked_at_the_end(tmp_path):
     """Or else what never counted would be missed."""
     path = str(tmp_path / "a.db")
     with pg.Database(path) as database:
         agent = named(database, "main")
-        noted = database.witness.read()
+        noted = database.commit_marker.read()
         with broken(database):
             feed(agent, [0])
-        assert database.witness.read() == noted
+        assert database.commit_marker.read() == noted
         with database.transaction():
             feed(agent, [0])
             with broken(database):
                 feed(agent, [1])
-            assert database.witness.read() == noted
-        assert database.witness.read() != noted
+            assert database.commit_marker.read() == noted
+        assert database.commit_marker.read() != noted
     with pg.Database(path) as database:
         assert named(database, "main").stage == 1
 
@@ -273,12 +273,12 @@ def test_another_thread_waits_for_the_end(database):
     assert found == [(0, 1)]
 
 
-def test_checkpoints_and_layouts_are_those_of_the_rest(tmp_path):
-    """A layout first seen in a transaction that broke is not there for later ones."""
+def test_checkpoints_and_headers_are_those_of_the_rest(tmp_path):
+    """A header first stored in a transaction that broke is not there for later ones."""
     with pg.Database(tmp_path / "a.db") as database:
         agent = named(database, "main")
         with broken(database):
-            feed(agent, [0, 1])  # the second finds the layout that the first has written
+            feed(agent, [0, 1])  # the second finds the header that the first has written
         feed(agent, [0])
-        (count,) = database.connection.execute("SELECT count(*) FROM layouts").fetchone()
+        (count,) = database.connection.execute("SELECT count(*) FROM array_headers").fetchone()
         assert count == 3  # of the beginning, of a state, of a report

@@ -1,13 +1,12 @@
-"""What can go wrong, each by name.
+"""The errors of postgrad, by name.
 
-Every error of postgrad is a `PostgradError`, names the offending value and says what was expected.
-All of them are raised before any state changes. They are `ValueError`s too, so that code which
-knows nothing of postgrad can catch them.
+Every error is a `PostgradError`, names the offending value and says what was expected. Errors are
+raised before any state changes. They are `ValueError`s too, for code that does not import postgrad.
 """
 
 
 class PostgradError(ValueError):
-    """The root of all errors that postgrad raises on purpose."""
+    """The base of all errors that postgrad raises."""
 
 
 class BatchError(PostgradError):
@@ -43,11 +42,11 @@ class CostError(PostgradError):
 
 
 class GradientError(PostgradError):
-    """A gradient estimator that would be wrong for the model at hand."""
+    """A gradient estimator that would be wrong for the problem's model."""
 
 
 class PriorError(PostgradError):
-    """A belief whose support or prior is no probability distribution."""
+    """A belief whose support is empty or whose prior is not a probability distribution."""
 
 
 class StepSizeError(PostgradError):
@@ -59,16 +58,16 @@ class SettingError(PostgradError):
 
 
 class DivergenceError(PostgradError):
-    """A gradient step that left the numbers: the new decision is not finite."""
+    """A gradient step after which the decision is not finite."""
 
 
 class StoreError(PostgradError):
-    """A file of decisions that cannot be read, written or trusted, or that belongs to others."""
+    """A file of decisions that cannot be read or written, is damaged, or has other settings."""
 
 
 class SpecificationError(PostgradError):
-    """A specification file that is wrong; the message lists everything that is."""
+    """A specification file with errors; the message lists all of them."""
 
 
 class DataError(PostgradError):
-    """A table of data that cannot be read, or a row of it that makes no sense."""
+    """A table of data that cannot be read, or that has a row with impossible values."""

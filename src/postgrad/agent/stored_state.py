@@ -14,29 +14,26 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random
 from jax.tree_util import DictKey, GetAttrKey
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
-from postgrad.algorithm.bayesian_sgd import Info
+from postgrad.algorithm.bayesian_sgd import Descended, Learned
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.descents import Course
 from postgrad.algorithm.surprise import Surprise
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.stream import Report, Snapshot, Stream
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.store import Saved
 from postgrad.store.array_codec import decode, encode
 
 _COUNTERS = struct.Struct("<qqddqqq")
-_LEAF: Any = 0
-_INFO = jax.tree.structure(
-    Info(
-        _LEAF,
-        Surprise(*4 * [_LEAF]),
-        Course(*5 * [_LEAF]),
-        Outlook(*4 * [_LEAF]),
-    )
-)
 _NOTHING = encode({})[0]
+_LEAF: Any = 0  # any array
+_BLANK = Report(
+    Learned(_LEAF, Surprise(*4 * [_LEAF])),
+    Descended(Course(*5 * [_LEAF]), Outlook(*4 * [_LEAF])),
+    rows=0,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +64,8 @@ class StateCodec:
         self._names = [stored_name(first, path) for path, _ in named]
         self._first = [leaf for _, leaf in named]
         self._fixed = jax.tree.leaves(fixed_leaves(first))
+        report, self._report_tree = jax.tree.flatten_with_path(_BLANK)
+        self._report_names = [stored_name(_BLANK, path) for path, _ in report]
 
     def save(self, snapshot: Snapshot) -> Saved:
         """The snapshot, but for the arrays that stages do not change."""
@@ -75,8 +74,8 @@ class StateCodec:
         leaves = jax.tree.leaves(_arrays(snapshot))
         parts = zip(self._names, leaves, self._fixed, strict=True)
         state = encode({name: _plain(leaf) for name, leaf, fixed in parts if not fixed})
-        info, _ = jax.tree.flatten_with_path(snapshot.info)
-        report = encode({jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in info})
+        told = map(np.asarray, jax.tree.leaves(snapshot.report))
+        report = encode(dict(zip(self._report_names, told, strict=True)))
         counters = self._counters(snapshot)
         return Saved(snapshot.stage, *state, *report, counters, snapshot.fixed_since)
 
@@ -106,12 +105,13 @@ class StateCodec:
         ]
         arrays = jax.tree.unflatten(self._tree, leaves)
         told = decode(saved.report_header, saved.report)
+        rows = int(told["rows"])
         *stall, said, next_look, room = _COUNTERS.unpack(saved.counters)
         return Snapshot(
             stage=saved.stage,
             decision=np.asarray(arrays["search"].decision),
             **arrays,
-            info=jax.tree.unflatten(_INFO, list(told.values())),
+            report=jax.tree.unflatten(self._report_tree, [*list(told.values())[:-1], rows]),
             stall=Stall(*stall)._replace(said=bool(said)),
             warning=None,
             next_look=next_look,
@@ -124,10 +124,11 @@ class StateCodec:
 
     def answer(self, snapshot: Snapshot) -> bytes:
         """What is kept with the batch that led to a snapshot: see `Answer`."""
-        info = snapshot.info
-        assert info is not None  # there was a batch
-        numbers = [snapshot.decision, info.outlook.epistemic, np.sum(info.log_predictive)]
-        numbers += jax.tree.leaves(info.surprise)
+        assert snapshot.report is not None  # there was a batch
+        (foreseen, surprise), (_, ahead), rows = snapshot.report
+        log_predictive = np.sum(np.asarray(foreseen)[:rows])
+        numbers = [snapshot.decision, ahead.epistemic, log_predictive]
+        numbers += jax.tree.leaves(surprise)
         return b"".join(np.asarray(number, "<f8").tobytes() for number in numbers)
 
     def read_answer(self, data: bytes) -> Answer:
@@ -158,9 +159,10 @@ def stored_name(node: Any, path: tuple[Any, ...]) -> str:
     steps = []
     for key in path:
         if isinstance(key, GetAttrKey):
-            fields = {field.name: field for field in dataclasses.fields(node)}
-            stored_as = fields[key.name].metadata.get("stored_as", key.name)
-            node, step = getattr(node, key.name), stored_as
+            fields = getattr(type(node), "__dataclass_fields__", {})
+            stated = fields[key.name].metadata if key.name in fields else {}
+            step = stated.get("stored_as", key.name)
+            node = getattr(node, key.name)
         else:
             index = key.key if isinstance(key, DictKey) else key.idx
             node, step = node[index], str(index)

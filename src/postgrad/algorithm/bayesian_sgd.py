@@ -13,7 +13,7 @@ repeated gradient descent       gradient `Partial`
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -65,7 +65,7 @@ class State(eqx.Module):
         return self.output.decision(self.x)
 
 
-class Learned(eqx.Module):
+class Learned(NamedTuple):
     """What learning from a batch tells.
 
     Attributes:
@@ -77,7 +77,7 @@ class Learned(eqx.Module):
     surprise: Surprise
 
 
-class Draws(eqx.Module):
+class Draws(NamedTuple):
     """What a descent takes from the belief. Its shapes do not depend on how the belief is kept.
 
     Attributes:
@@ -93,7 +93,7 @@ class Draws(eqx.Module):
     mixture: Belief | None
 
 
-class Descended(eqx.Module):
+class Descended(NamedTuple):
     """What a descent tells.
 
     Attributes:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.errors import SettingError
 from postgrad.numerics.module import Module
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_array, as_number, is_concrete
 from postgrad.problem.feasible import FeasibleSet
 
 
@@ -148,11 +148,15 @@ class Perturbed(Output):
 
     def __init__(self, size: Any, decay: Any = 0.25):
         self.size = as_array(size, SettingError, "size")
-        self.decay = as_array(decay, SettingError, "decay")
         if is_concrete(self.size) and not jnp.all(self.size >= 0):
             raise SettingError(f"size must not be negative, got {size!r}")
-        if self.decay.shape != () or (is_concrete(self.decay) and not 0 <= self.decay <= 0.5):
-            raise SettingError(f"decay must be a number from 0 to 0.5, got {decay!r}")
+        self.decay = as_number(
+            decay,
+            SettingError,
+            "decay",
+            "from 0 to 0.5",
+            lambda decay: (decay >= 0) & (decay <= 0.5),
+        )
 
     def init(self, x: Array) -> PyTree:
         """The number of stages, and the decision in force: x_1 itself."""

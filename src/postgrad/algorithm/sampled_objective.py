@@ -14,10 +14,11 @@ import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.algorithm.gradients import Gradient
+from postgrad.algorithm.gradients import Gradient, Sample
 from postgrad.algorithm.risks import Risk
 from postgrad.algorithm.separable_cost import marginals
 from postgrad.beliefs import Belief
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import lattice_keys
 from postgrad.problem.problem import Decision, Problem
 
@@ -146,7 +147,9 @@ class SampledObjective(eqx.Module):
 
         def mean(x: Decision) -> tuple[Array, Array]:
             each = jax.vmap(
-                lambda key: self.gradient.surrogate(seen, self.mixture, x, theta, key, level)
+                lambda key: self.gradient.surrogate(
+                    seen, x, Sample(theta, key, self.mixture, level)
+                )
             )
             values, costs = each(keys)
             return jnp.mean(values), jnp.mean(costs)
@@ -158,7 +161,8 @@ class SampledObjective(eqx.Module):
 
 def draw_thetas(belief: Belief, key: Array, count: int) -> PyTree:
     """theta_1, ..., theta_count ~ pi, evenly spread where the belief's draws allow."""
-    return jax.vmap(belief.sample)(_keys(belief.sample, key, (count,), _THETA))
+    keys = _keys(belief.sample, key, (count,), _THETA)
+    return computed_once(jax.vmap(belief.sample)(keys), key)
 
 
 def _keys(

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from postgrad.errors import StepSizeError
 from postgrad.numerics.module import Module
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_number
 
 Stage = Int[Array, ""]
 Schedule = Callable[[Any], Any]
@@ -22,9 +22,9 @@ class Harmonic(Module):
 
     def __init__(self, a: Any, b: Any = 0.0):
         self.a = positive(a, "a")
-        self.b = _number(b, "b")
-        if is_concrete(self.b) and jnp.any(self.b <= -1):
-            raise StepSizeError(f"b must be greater than -1, so that a/(1 + b) > 0, got {b}")
+        self.b = as_number(
+            b, StepSizeError, "b", "greater than -1, so that a/(1 + b) > 0", lambda b: b > -1
+        )
 
     def __call__(self, t: Stage) -> Float[Array, ""]:
         """a_t."""
@@ -64,16 +64,6 @@ def positive(value: Any, what: str) -> Float[Array, ""]:
     """One positive number.
 
     Raises:
-        StepSizeError: If it is none.
+        StepSizeError: If the value is not one.
     """
-    array = _number(value, what)
-    if is_concrete(array) and not array > 0:
-        raise StepSizeError(f"{what} must be positive, got {value}")
-    return array
-
-
-def _number(value: Any, what: str) -> Float[Array, ""]:
-    array = as_array(value, StepSizeError, what)
-    if array.ndim > 0:
-        raise StepSizeError(f"{what} must be one number, got shape {array.shape}")
-    return array
+    return as_number(value, StepSizeError, what, "a positive number", lambda number: number > 0)

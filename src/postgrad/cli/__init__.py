@@ -2,9 +2,8 @@
 
 import typer
 
-from postgrad.cli import backtest as trial
-from postgrad.cli import live, paper
-from postgrad.cli.show import EXIT_CODES
+from postgrad.cli import backtest, reproduce, run
+from postgrad.cli.output import EXIT_CODES
 
 app = typer.Typer(
     name="postgrad",
@@ -14,13 +13,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for commands in (live.app, trial.app, paper.app):
-    app.add_typer(commands)
-
-
-@app.callback()
-def postgrad() -> None:
-    """Decisions that learn from a stream of data, even when the decisions change the data."""
+for commands in (run, backtest, reproduce):
+    app.add_typer(commands.app)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from postgrad.errors import GradientError, ModelError
 from postgrad.numerics.module import shown
 from postgrad.numerics.validate import as_array
 
-# Numbers that agree to this, relative to their size, are the same.
+# Numbers whose difference is at most this, relative to their size, are equal.
 _ROUNDING = 1e-12
 
 
@@ -24,13 +24,12 @@ class Atoms(dist.Distribution):
     """P(xi = v_i) = w_i for finitely many numbers, or vectors, v_i.
 
     The values may depend on the decision: a draw is v_i(x) with i ~ w, and its derivative is that
-    of v_i, so `Pathwise` is right and draws count as differentiable. The weights may depend on it
-    too, and then `Score` is right, as long as the values do not. What would be wrong is refused:
-    a derivative of draws in the weights, and one of probabilities in the values, is a
-    `GradientError`.
+    of v_i, so `Pathwise` is right and draws count as differentiable. The weights may depend on the
+    decision, and then `Score` is right, as long as the values do not. Derivatives that would be
+    wrong, of draws in the weights and of probabilities in the values, raise a `GradientError`.
 
     Attributes:
-        values: v_1, ..., v_m along the axis after the batch's.
+        values: v_1, ..., v_m along the axis after those of the batch.
         weights: w_1, ..., w_m along the last axis, probabilities.
     """
 
@@ -45,10 +44,10 @@ class Atoms(dist.Distribution):
         Args:
             values: The values, (m, ...).
             weights: Their probabilities, (m,).
-            validate_args: As for all distributions of numpyro's.
+            validate_args: As in numpyro.
 
         Raises:
-            ModelError: If these are not numbers, or not one weight for each value.
+            ModelError: If values or weights are not numbers, or not one weight for each value.
         """
         self.values = as_array(values, ModelError, "values")
         self.weights = as_array(weights, ModelError, "weights")
@@ -65,12 +64,12 @@ class Atoms(dist.Distribution):
 
     @property
     def has_rsample(self) -> bool:
-        """In the values, which is where decisions shift and scale."""
+        """Draws are differentiable in the values."""
         return True
 
     @property
     def support(self) -> constraints.Constraint:
-        """All numbers: any may be asked for its probability."""
+        """All numbers: those that are no atom have probability zero."""
         return _Anywhere(self.values, len(self.event_shape))
 
     @property
@@ -86,7 +85,7 @@ class Atoms(dist.Distribution):
         return jnp.sum(self._wide() * gaps**2, axis=axis)
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        """By inversion: the first value whose cumulated weight exceeds u."""
+        """By inversion: the first value whose cumulated weight exceeds a uniform number."""
         weights = _fixed(
             self.weights,
             "a draw from Atoms has no derivative in the weights, but they depend on x: use "
@@ -103,7 +102,7 @@ class Atoms(dist.Distribution):
         return drawn.reshape(self.shape(sample_shape))
 
     def log_prob(self, value: Array) -> Array:
-        """The log of the weight of all atoms that equal the value, to twelve digits."""
+        """The log of the total weight of the atoms that equal the value to twelve digits."""
         values = _fixed(
             self.values,
             "the probabilities of Atoms have no derivative in the values, but these depend on "
@@ -127,9 +126,9 @@ def same(
 
 
 class _Anywhere(constraints.Constraint):
-    """All numbers. The atoms are asked nonetheless: where they move with x, so does the support.
+    """All numbers, in a formula that contains the atoms.
 
-    Estimators which hold xi fixed and move x need to know.
+    So tracing finds that the support depends on x if the atoms do, and scores are refused.
     """
 
     is_discrete = True
@@ -150,7 +149,7 @@ class _Anywhere(constraints.Constraint):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _fixed(value: Array, message: str) -> Array:
-    """The value, which nobody may differentiate: the message says why, and what to do instead."""
+    """The value itself; its derivative is a `GradientError` with the message."""
     del message
     return value
 

@@ -1,4 +1,4 @@
-"""What is seen of a number when only its part below (or above) a limit is: sales, not demand."""
+"""Numbers that are seen only up to a limit, as sales are demand up to the stock."""
 
 from typing import Any
 
@@ -18,27 +18,28 @@ class Censored(dist.Distribution):
     """The distribution of min(xi, upper), of max(xi, lower), or of both, for xi ~ base.
 
         log f(y)  =  log f_base(y)            below the limit,
-                     log P(xi >= upper)       at the limit: that much was there, perhaps more,
+                     log P(xi >= upper)       at the limit,
 
     and accordingly at a lower limit. As the observation of a problem, with the decision as the
-    limit, it is sales = min(demand, stock):
+    limit, it is the distribution of sales = min(demand, stock):
 
         model = lambda x, theta: dist.Normal(theta, 3.0)
         observation = lambda x, theta: pg.distributions.Censored(dist.Normal(theta, 3.0), upper=x)
 
-    The limit may be any number, also where xi is a whole one: a stock of 7.3 sells 7.3 to a demand
+    The limit may be any number, even if xi is a whole number: a stock of 7.3 sells 7.3 to a demand
     of 8, and P(xi >= 7.3) is P(xi >= 8). A shop that sells whole units only has upper=jnp.floor(x).
 
-    Data equal the limit if they do so to twelve digits. Data above it are outside the support.
+    Data equal the limit if they do so to twelve digits. Data above the limit are outside the
+    support.
 
     Tail probabilities are accurate as logarithms, however small, for normal, lognormal,
-    exponential, Weibull, gamma, logistic, Poisson, geometric and negative binomial numbers. Of
-    others, 1 - cdf is taken, which has no digits left beyond some 36 nats.
+    exponential, Weibull, gamma, logistic, Poisson, geometric and negative binomial numbers. For
+    other families 1 - cdf is taken, which is rounded to zero below exp(-36).
 
     Attributes:
-        base_dist: The distribution of xi, single numbers.
-        upper: The most that is seen.
-        lower: The least that is seen.
+        base_dist: The distribution of xi, a single number.
+        upper: The upper limit, or None.
+        lower: The lower limit, or None.
     """
 
     pytree_data_fields = ("base_dist", "upper", "lower")
@@ -49,10 +50,10 @@ class Censored(dist.Distribution):
         """Censor a distribution.
 
         Args:
-            base: Any distribution of numpyro's with a `cdf`, and those named above.
-            upper: The upper limit; none, if not given.
-            lower: The lower limit; none, if not given.
-            validate_args: As for all distributions of numpyro's.
+            base: A numpyro distribution of a family named above, or with a `cdf`.
+            upper: The upper limit, if there is one.
+            lower: The lower limit, if there is one.
+            validate_args: As in numpyro.
 
         Raises:
             ModelError: If there is no limit, the limits are not finite or not in order, or the
@@ -62,8 +63,8 @@ class Censored(dist.Distribution):
             raise ModelError("Censored needs a limit: upper, lower or both")
         if getattr(base, "event_shape", None) != ():
             raise ModelError(
-                f"Censored needs a distribution of single numbers, got {shown(base)}; of several "
-                f"independent ones, Censored(..., upper=x).to_event(1) is the whole"
+                f"Censored needs a distribution of single numbers, got {shown(base)}; for several "
+                f"independent numbers use Censored(..., upper=x).to_event(1)"
             )
         self.base_dist = base
         self.upper = None if upper is None else as_array(upper, ModelError, "upper")
@@ -82,12 +83,12 @@ class Censored(dist.Distribution):
 
     @property
     def has_rsample(self) -> bool:
-        """As the base: a minimum is differentiable but for one point."""
+        """As the base: a minimum is differentiable except at one point."""
         return self.base_dist.has_rsample
 
     @property
     def support(self) -> constraints.Constraint:
-        """The limits, and what the base has between them."""
+        """The limits, and the support of the base between them."""
         return _Seen(self.base_dist.support, self.upper, self.lower)
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
@@ -101,12 +102,12 @@ class Censored(dist.Distribution):
         """The density between the limits, the probability at them."""
         value = jnp.asarray(value, float)
         at_upper, at_lower = _at_limits(value, self.upper, self.lower)
-        # The density is asked for where it is used, and elsewhere at some number that it has:
-        # NaN in a branch that is not taken would still be NaN in the gradient.
+        # At a limit the density is not used, and is evaluated at some number in the support: NaN in
+        # a branch that is not taken would still be NaN in the gradient.
         elsewhere = lax.stop_gradient(self.base_dist.support.feasible_like(value))
         seen = jnp.where(at_upper | at_lower, elsewhere, value)
         log_f = self.base_dist.log_prob(seen)
-        if self.upper is not None:  # of the limit, not of the value: one number for all data
+        if self.upper is not None:  # the tail of the limit, not of the value: once for all data
             log_f = jnp.where(at_upper, log_tails(self.base_dist, self.upper)[0], log_f)
         if self.lower is not None:
             log_f = jnp.where(at_lower, log_tails(self.base_dist, self.lower)[1], log_f)
@@ -144,7 +145,7 @@ class _Seen(constraints.Constraint):
 def _at_limits(
     value: Array, upper: Array | None, lower: Array | None
 ) -> tuple[Bool[Array, "..."], Bool[Array, "..."]]:
-    """Whether a value is at the upper limit or beyond, and whether at the lower one."""
+    """Whether a value is at the upper limit or above, and whether at the lower limit or below."""
     never = jnp.zeros(jnp.shape(value), bool)
     at_upper = never if upper is None else value >= upper - ROUNDING * jnp.abs(upper)
     at_lower = never if lower is None else value <= lower + ROUNDING * jnp.abs(lower)

@@ -1,8 +1,8 @@
 """Counts whose draws can be spread evenly: Poisson and negative binomial by inversion.
 
 JAX draws Poisson numbers with a generator of its own and by rejection. An evenly spread set of
-random numbers (see `quasi`) stays evenly spread only through a monotone map: here a draw is the
-quantile of a uniform number.
+uniform numbers (`numerics.lattice_keys`) stays evenly spread only through a monotone map: here a
+draw is the quantile of a uniform number.
 """
 
 from typing import Any
@@ -42,7 +42,7 @@ def poisson_quantile(u: Float[Array, "..."], rate: Float[Array, "..."]) -> Float
         k = k + 1.0
         mass = mass * small / k
         reached = total + mass
-        # Rounding may keep the sum below a u next to one: then mass no longer adds anything.
+        # Rounding may keep the sum below a u near one: stop when adding mass changes nothing.
         found = jnp.where((found < 0) & ((reached > u) | (reached == total)), k, found)
         return k, mass, reached, found
 
@@ -79,24 +79,23 @@ class NegativeBinomial(dist.NegativeBinomial2):
     __repr__ = shown
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        """A rate, then the quantile of a uniform number."""
+        """A Gamma rate, then the Poisson quantile of a uniform number."""
         shape = (*sample_shape, *self.batch_shape)
         key_rate, key_count = random.split(key)
         rate = gamma(key_rate, jnp.broadcast_to(self.concentration, shape)) / self.rate
         return poisson_quantile(random.uniform(key_count, shape, float), rate)
 
     def log_prob(self, value: Any) -> Array:
-        """Log P(k). numpyro's goes through `betaln`, which is good to six digits only."""
+        """log P(k). numpyro's uses `betaln`, which is accurate to six digits only."""
         k, a = jnp.asarray(value, float), jnp.asarray(self.concentration, float)
         binomial = gammaln(k + a) - gammaln(a) - gammaln(k + 1.0)
         return binomial - a * jnp.log1p(1.0 / self.rate) - k * jnp.log1p(self.rate)
 
 
 def log_normal(median: Any, spread: Any, shift: float = 0.0) -> dist.Distribution:
-    """Y with log(y + shift) ~ N(log(median + shift), spread^2).
+    """The distribution of y with log(y + shift) ~ N(log(median + shift), spread^2).
 
-    A shift of one leaves room for zeros: demand that is a few units on most days and hundreds on
-    some.
+    With a shift of one y may be zero: demand of a few units on most days and hundreds on some.
     """
     normal = dist.Normal(jnp.log(median + shift), spread, validate_args=False)
     back = dist.transforms.AffineTransform(-shift, 1.0, domain=dist.constraints.positive)

@@ -5,7 +5,7 @@ neither: of the belief it gets drawn thetas (`BayesianSGD.draw`), and of the bat
 rows. So another size of batch compiles *learn* anew, which is small, and not *descend*.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,7 +21,7 @@ from postgrad.numerics.fixed import fixed_leaves
 from postgrad.problem.problem import Decision
 
 
-class LearnReport(eqx.Module):
+class LearnReport(NamedTuple):
     """What *learn* reports.
 
     Attributes:
@@ -37,7 +37,7 @@ class LearnReport(eqx.Module):
     negligible: Bool[Array, ""]
 
 
-class DescendReport(eqx.Module):
+class DescendReport(NamedTuple):
     """What *descend* reports.
 
     Attributes:

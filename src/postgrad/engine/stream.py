@@ -1,15 +1,14 @@
 """One stream on the host: stage by stage, each from a snapshot to the next, changing nothing."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, Descended, Info, Learned, State
 from postgrad.beliefs import Belief
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
@@ -22,22 +21,18 @@ from postgrad.monitoring.progress_warnings import Stall
 from postgrad.problem.problem import kind_of
 
 
-class Report(eqx.Module):
+class Report(NamedTuple):
     """What a stage reports.
 
     Attributes:
-        learn: What learning reports.
-        descend: What the descent reports.
+        learned: How well the batch was foreseen, its padding included.
+        descended: How the descent went, and what is uncertain.
+        rows: How many rows the batch had.
     """
 
-    learn: LearnReport
-    descend: DescendReport
-
-    def info(self, rows: int) -> Info:
-        """What the stage tells about itself, of a batch with so many rows without its padding."""
-        learned, descended = self.learn.learned, self.descend.descended
-        foreseen = learned.log_predictive[:rows]
-        return Info(foreseen, learned.surprise, descended.course, descended.outlook)
+    learned: Learned
+    descended: Descended
+    rows: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +45,7 @@ class Snapshot:
         belief: pi_t.
         search: The rest of the algorithm's state: the iterate, what the descent remembers.
         monitor: The test of whether batches come as foreseen.
-        info: What the last stage told about itself; None before the first.
+        report: What the last stage reported; None before the first.
         stall: Counts stages without progress.
         warning: What the last stage gave reason to warn of, if anything.
         next_look: The stage at which to look at all points of large grids again.
@@ -64,7 +59,7 @@ class Snapshot:
     belief: Belief
     search: State
     monitor: Monitor
-    info: Info | None
+    report: Report | None
     stall: Stall
     warning: UserWarning | None
     next_look: int
@@ -75,6 +70,14 @@ class Snapshot:
     def state(self) -> State:
         """What the algorithm carries from stage to stage."""
         return dataclasses.replace(self.search, belief=self.belief)
+
+    @property
+    def info(self) -> Info | None:
+        """What the last stage told about itself; None before the first."""
+        if self.report is None:
+            return None
+        foreseen, surprise = self.report.learned
+        return Info(foreseen[: self.report.rows], surprise, *self.report.descended)
 
 
 class Stream:
@@ -102,7 +105,7 @@ class Stream:
             belief=state.belief,
             search=dataclasses.replace(state, belief=None),
             monitor=Monitor(self.event_shape, alpha=alpha),
-            info=None,
+            report=None,
             stall=Stall(),
             warning=None,
             next_look=live_points.patience(state.belief),
@@ -131,25 +134,25 @@ class Stream:
             belief = with_room(belief, len(batch))
             free = room(belief)
         data = (batch, weight, x, float(len(rows)))
-        belief, search, monitor, report = self._stage(before, belief, *data)
-        if not (report.learn.possible and report.learn.proper):
+        belief, search, monitor, learn, descend = self._stage(before, belief, *data)
+        if not (learn.possible and learn.proper):
             self._refuse(before, rows, x)
-        if not report.learn.negligible:  # then all points are computed
+        if not learn.negligible:  # then all points are computed
             belief, fixed_since = live_points.unfocused(before.belief), before.stage + 1
-            belief, search, monitor, report = self._stage(before, belief, *data)
-        self._check(before, report.descend)
-        stall, warning = before.stall.after(*self._signs(report.descend))
+            belief, search, monitor, learn, descend = self._stage(before, belief, *data)
+        self._check(before, descend)
+        stall, warning = before.stall.after(*self._signs(descend))
         stage, next_look = before.stage + 1, before.next_look
         if stage >= next_look:
             belief = live_points.focused(belief)
             next_look, fixed_since = stage + live_points.patience(belief), stage
         return Snapshot(
             stage=stage,
-            decision=np.asarray(report.descend.decision),
+            decision=np.asarray(descend.decision),
             belief=belief,
             search=search,
             monitor=monitor,
-            info=report.info(len(rows)),
+            report=Report(learn.learned, descend.descended, len(rows)),
             stall=stall,
             warning=warning,
             next_look=next_look,
@@ -172,13 +175,13 @@ class Stream:
         weight: np.ndarray,
         x: np.ndarray | None,
         rows: float,
-    ) -> tuple[Belief, State, Monitor, Report]:
+    ) -> tuple[Belief, State, Monitor, LearnReport, DescendReport]:
         """Learn, then descend."""
         belief, draws, monitor, learn = self._programs.learn(
             self._numbers, belief, before.search, before.monitor, batch, weight, x
         )
         search, descend = self._programs.descend(self._numbers, draws, before.search, rows)
-        return belief, search, monitor, jax.tree.map(np.asarray, Report(learn, descend))
+        return belief, search, monitor, learn, descend
 
     def _signs(self, report: DescendReport) -> tuple[bool, bool, float, float]:
         """Whether the descent settled (NaN: it cannot tell), and what the data are good for."""

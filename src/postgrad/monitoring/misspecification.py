@@ -5,23 +5,24 @@ each of
 
     q  =  u,  1 - u,  2 min(u, 1 - u)   of the location,      q  =  u,  1 - u   of the spread.
 
-A small q is evidence. A bet with exponent epsilon in (0, 1) multiplies its stake by
+A small q is evidence against the model. A bet with exponent epsilon in (0, 1) multiplies its
+stake by
 
     e(q)  =  epsilon q^(epsilon - 1),   whose mean is one if q is uniform:
 
-no bet can expect to gain while the model is right, and some gain exponentially when it is not. Two
-accounts are kept of each bet:
+no bet gains on average while the model is right, and some gain exponentially when it is wrong. Two
+stakes are kept of each bet:
 
     W_t  =  W_{t-1} e(q_t)              since the beginning,
-    C_t  =  max(C_{t-1}, 1) e(q_t)      since the stage that suits it best.
+    C_t  =  max(C_{t-1}, 1) e(q_t)      since the stage from which it has gained most.
 
 The mean of W over all bets and coordinates is a martingale that starts at one; by Ville's
 inequality it ever exceeds 1 / alpha with probability alpha at most. The mean of C is below an
 e-detector of Shiryaev-Roberts type, so the average number of batches until it exceeds 1 / alpha is
 1 / alpha at least (Shin, Ramdas and Rinaldo, *E-detectors*, 2023).
 
-A rank among M replicates cannot be rarer than 1 / (M + 1), so one batch proves little by its u,
-however absurd it is. A batch with z^2 >= 1 / alpha therefore raises an alarm by itself: by
+A rank among M replicates cannot be rarer than 1 / (M + 1), so the u of one batch is weak evidence,
+however far off the batch is. A batch with z^2 >= 1 / alpha therefore raises an alarm by itself: by
 Chebyshev's inequality its probability is alpha at most for each z, provided that the replicates
 show the mean and the standard deviation as they are.
 """
@@ -40,14 +41,13 @@ from postgrad.errors import SettingError
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_numbers
 
-# The exponents: the first gains most from a few large surprises, the second from many small ones.
+# epsilon: the first gains most from a few large surprises, the second from many small ones.
 _EXPONENTS = np.asarray([0.2, 0.6])
-# The five q, by what is surprising about them.
+# What each of the five q is about.
 _STATISTICS = ("location", "location", "location", "spread", "spread")
-# Below this all q are alike: an account must not become infinite.
+# Smaller q are rounded up to this, so that no stake becomes infinite.
 _SMALLEST = 1e-12
-# For how many batches nothing is betted after an alarm; each time for twice as many, if the next
-# one says the same again.
+# The number of batches without bets after an alarm; it doubles after each further alarm of misfit.
 _REST = 10
 
 _KINDS = (None, "misfit", "change", "outlier")
@@ -60,15 +60,16 @@ class Alarm:
 
     Attributes:
         kind: "misfit", the data have not looked like the model since the beginning (or since the
-            last alarm); "change", they did until `since`; "outlier", this batch alone is absurd.
-        stage: The batch that raised the alarm, counted from one.
-        since: The batch with which the evidence began.
-        evidence: By how much it speaks against the model, to one.
-        statistic: "location" or "spread": the one that says so most clearly.
-        coordinate: That of the observation: () if it is one number.
+            last alarm); "change", they did until `since`; "outlier", this batch alone is far off.
+        stage: The number of the batch that raised the alarm, counted from one.
+        since: The number of the batch with which the evidence began.
+        evidence: The odds against the model, to one.
+        statistic: "location" or "spread": the statistic with the strongest evidence.
+        coordinate: The index of the observation's coordinate with the strongest evidence; () if
+            observations are single numbers.
         pit: The share of foreseen batches whose statistic is lower, at `stage`.
         z: By how many standard deviations the statistic is larger than foreseen, at `stage`.
-        alpha: The level of the alarm.
+        alpha: The bound on false alarms: see `Monitor`.
     """
 
     kind: str
@@ -83,7 +84,7 @@ class Alarm:
 
     def __str__(self) -> str:
         where = f" of coordinate {list(self.coordinate)}" if self.coordinate else ""
-        quantile = min(max(self.pit, 0.001), 0.999)  # there are not enough replicates for more
+        quantile = min(max(self.pit, 0.001), 0.999)  # as exact as the number of replicates allows
         seen = (
             f"at batch {self.stage} the {self.statistic}{where} is at the {quantile:.3f} quantile "
             f"of what was foreseen (z = {self.z:.1f})"
@@ -122,22 +123,23 @@ class MisspecificationWarning(UserWarning):
 class Monitor(Module):
     """A sequential test of whether batches come as foreseen.
 
-    An alarm is on in the state after the batch that raised it; the next update begins anew, after
-    a rest, so that one cause does not raise an alarm at every batch.
+    An alarm is on in the state after the batch that raised it. Then all stakes return to one, and
+    for `rest` batches there are no bets, so that one cause does not raise an alarm at every batch.
 
     Attributes:
-        alpha: The level: a right model ever raises a first alarm of misfit with probability alpha
-            at most, and alarms of change are at least 1 / alpha batches apart on average.
-        stage: How many batches were seen.
-        start: How many of them came before the accounts were opened.
+        alpha: The bound on false alarms: a right model ever raises a first alarm of misfit with
+            probability alpha at most, and alarms of change are at least 1 / alpha batches apart
+            on average.
+        stage: The number of batches seen.
+        start: The number of batches seen before the first bet in W.
         since_start: log W of each bet.
         since_best: log C of each bet.
-        best: The stage of the first batch in each C.
-        rest: How many batches the next rest takes, should the next alarm be the same again.
-        asleep: How many batches of this one are left.
-        outlying: Whether the last batch was an outlier, announced or not.
-        raised: Which alarm is on; 0 for none.
-        surprise: That of the last batch.
+        best: The number of the first batch in each C.
+        rest: The length of the next rest, in batches, if the next alarm is one of misfit too.
+        asleep: The number of batches that are left of the present rest.
+        outlying: Whether the last batch was an outlier, whether or not that raised an alarm.
+        raised: The number of the alarm that is on, a place in `_KINDS`; 0 for none.
+        surprise: The surprise of the last batch.
     """
 
     alpha: Float[Array, ""]
@@ -157,17 +159,17 @@ class Monitor(Module):
 
         Args:
             event_shape: The shape of one observation.
-            alpha: The level. With the default, a right model raises alarms of change once in a
-                thousand batches, or more rarely.
+            alpha: The bound on false alarms. With the default, a right model raises alarms of
+                change once in a thousand batches, or more rarely.
 
         Raises:
             SettingError: If alpha is not between 0 and 1.
         """
-        level = as_numbers(alpha, SettingError, "alpha")
-        if level.shape != () or not 0 < level < 1:
+        bound = as_numbers(alpha, SettingError, "alpha")
+        if bound.shape != () or not 0 < bound < 1:
             raise SettingError(f"alpha must be a number between 0 and 1, got {alpha!r}")
         bets = (len(_EXPONENTS), len(_STATISTICS), *event_shape)
-        self.alpha = jnp.asarray(level)
+        self.alpha = jnp.asarray(bound)
         self.stage, self.start, self.asleep, self.raised = (jnp.zeros((), int) for _ in range(4))
         self.since_start = self.since_best = jnp.zeros(bets)
         self.best = jnp.ones(bets, int)
@@ -175,11 +177,6 @@ class Monitor(Module):
         self.outlying = jnp.asarray(False)
         unknown = jnp.full(event_shape, jnp.nan, float)
         self.surprise = Surprise(unknown, unknown, unknown, unknown)
-
-    @property
-    def sounds(self) -> Bool[Array, ""]:
-        """Whether the last batch raised an alarm."""
-        return self.raised > 0
 
     def update(self, surprise: Surprise) -> Self:
         """The monitor after one more batch."""
@@ -206,7 +203,7 @@ class Monitor(Module):
         )
 
     def _restarted(self) -> Self:
-        """With new accounts, if the last batch closed the old ones."""
+        """With all stakes at one and a rest, if the last batch raised an alarm of bets."""
         over = (self.raised == _MISFIT) | (self.raised == _CHANGE)
         rest = jnp.where(self.raised == _MISFIT, self.rest, _REST)
         return _replaced(
@@ -249,7 +246,7 @@ class Monitor(Module):
 
 
 def _gains(surprise: Surprise) -> Float[Array, "2 5 ..."]:
-    """Log e(q) of each bet; zero where there is no q to bet on."""
+    """log e(q) of each bet; zero where q is NaN."""
     location, spread = surprise.pit_location, surprise.pit_spread
     both = 2.0 * jnp.minimum(location, 1.0 - location)
     q = jnp.stack([location, 1.0 - location, both, spread, 1.0 - spread])

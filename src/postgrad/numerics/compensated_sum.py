@@ -10,15 +10,16 @@ from postgrad.numerics.module import Module
 
 
 class Sum(Module):
-    """A running sum of PyTrees, together with what rounding took from it.
+    """A running sum of PyTrees, together with its rounding error.
 
-    After n additions a plain float64 sum is off by some sqrt(n) rounding errors, and the order of
-    the terms shows. Here each addition's own error is computed exactly (Knuth's two-sum) and kept:
-    the result is right to the last digit or two, after a million additions as after one.
+    After n additions a plain float64 sum is off by some sqrt(n) rounding errors, and depends on the
+    order of the terms. Here the rounding error of each addition is computed exactly (Knuth's
+    two-sum) and kept: the result is right to the last digit or two, after a million additions as
+    after one.
 
     Attributes:
         high: The sum, rounded.
-        low: What the rounding took.
+        low: The sum of the rounding errors.
     """
 
     high: PyTree
@@ -42,11 +43,11 @@ class Sum(Module):
         return type(self)(high, jax.tree.map(jnp.add, self.low, low))
 
     def scaled(self, factor: Array) -> Self:
-        """A multiple of it."""
+        """The sum times a factor."""
         return jax.tree.map(lambda leaf: factor * leaf, self)
 
 
 def _error(a: Array, b: Array, total: Array) -> Array:
-    """A + b - total, exactly."""
+    """a + b - total, exactly."""
     of_b = total - a
     return (a - (total - of_b)) + (b - of_b)

@@ -1,5 +1,6 @@
-"""Checks at the door: user input becomes float64 arrays or a typed error that names the value."""
+"""Checks of user input: it becomes float64 arrays, or a typed error that names the value."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,21 +12,24 @@ from postgrad.errors import DataError, PostgradError
 
 
 def is_concrete(*values: PyTree) -> bool:
-    """Whether all leaves are known numbers, i.e. we are not inside `jit`, `vmap` or `grad`.
+    """Whether no leaf is being traced by `jit`, `vmap` or `grad`.
 
-    Checks look at numbers, so they apply at the door and vanish inside compiled programs.
+    Only then can checks read numbers; inside compiled programs they are left out.
     """
     leaves = jax.tree.leaves(values)
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
-def as_numbers(value: Any, error: type[PostgradError], what: str) -> np.ndarray:
+def as_numbers(
+    value: Any, error: type[PostgradError], what: str, infinite: float = np.nan
+) -> np.ndarray:
     """`value` as a float64 NumPy array of finite numbers.
 
     Args:
         value: A number, a sequence or an array.
         error: The error to raise.
         what: The name of the value in the message.
+        infinite: The infinity that is allowed, inf or -inf; neither, if not given.
 
     Raises:
         error: On booleans, strings, objects, complex numbers, ragged lists, NaN and infinities.
@@ -39,7 +43,7 @@ def as_numbers(value: Any, error: type[PostgradError], what: str) -> np.ndarray:
     if array.dtype.kind not in "fiu":
         raise error(f"{what} must be real numbers, got {_shown(array)} of type {array.dtype}")
     array = array.astype(np.float64, copy=False)
-    finite = np.isfinite(array)
+    finite = np.isfinite(array) | (array == infinite)
     if not finite.all():
         where = np.argwhere(~finite)[0].tolist()
         place = f" at index {where}" if where else ""
@@ -52,6 +56,28 @@ def as_array(value: Any, error: type[PostgradError], what: str) -> Array:
     if is_concrete(value):
         return jnp.asarray(as_numbers(value, error, what))
     return jnp.asarray(value, dtype=jnp.float64)
+
+
+def as_number(
+    value: Any,
+    error: type[PostgradError],
+    what: str,
+    expected: str = "a number",
+    allowed: Callable[[Array], Any] = lambda number: True,
+) -> Array:
+    """`value` as one float64 number, which must be `allowed` unless it is being traced.
+
+    Args:
+        value: A number.
+        error: The error to raise.
+        what: The name of the value in the message.
+        expected: What it must be, in the message.
+        allowed: Whether a number is such.
+    """
+    array = as_array(value, error, what)
+    if array.shape != () or (is_concrete(array) and not allowed(array)):
+        raise error(f"{what} must be {expected}, got {value!r}")
+    return array
 
 
 def as_count(value: Any, error: type[PostgradError], what: str) -> int:

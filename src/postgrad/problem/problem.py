@@ -75,12 +75,9 @@ class Problem(Module):
 
     def check_models(self, x: Decision, thetas: PyTree) -> None:
         """Try the model, and the observation model, at x and each theta; see `check`."""
-        first = jax.tree.map(lambda leaf: leaf[0], thetas)
-        for name in ("model", "observation"):
-            model = getattr(self, name)
-            if model is not None:
-                _check_shapes(name, kind_of(model, x, first))
-                _check_numbers(name, model, x, thetas)
+        _check_model("model", self.model, x, thetas)
+        if self.observation is not None:
+            _check_model("observation", self.observation, x, thetas)
 
     def check(self, x: Decision, thetas: PyTree) -> None:
         """Try the cost and the model at x, at each theta stacked along the leading axis.
@@ -220,16 +217,6 @@ def _uses_first(function: Callable[..., Any], *arguments: Any) -> bool:
     return any(isinstance(v, jec.Var) and v in reached for v in traced.outvars)
 
 
-def _check_shapes(name: str, kind: Kind) -> None:
-    if not kind.is_distribution:
-        raise ModelError(f"{name}(x, theta) must return a distribution, got {kind.name}")
-    if kind.batch_shape != ():
-        raise ModelError(
-            f"{name}(x, theta) returned a stack {kind.batch_shape} of distributions, expected one; "
-            f"if these are the coordinates of xi, add .to_event({len(kind.batch_shape)})"
-        )
-
-
 def _layers(distribution: Any) -> Iterator[Any]:
     """A distribution and the distributions that it is made of."""
     yield distribution
@@ -263,14 +250,21 @@ def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:
     return proper
 
 
-def _check_numbers(name: str, model: Model, x: Decision, thetas: PyTree) -> None:
+def _check_model(name: str, model: Model, x: Decision, thetas: PyTree) -> None:
+    kind = kind_of(model, x, jax.tree.map(lambda leaf: leaf[0], thetas))
+    if not kind.is_distribution:
+        raise ModelError(f"{name}(x, theta) must return a distribution, got {kind.name}")
+    if kind.batch_shape != ():
+        raise ModelError(
+            f"{name}(x, theta) returned a stack {kind.batch_shape} of distributions, expected one; "
+            f"if these are the coordinates of xi, add .to_event({len(kind.batch_shape)})"
+        )
     proper = np.asarray(_are_proper(model, x, thetas))
     if not proper.all():
         worst = int(np.argmin(proper))
         theta = jax.tree.map(lambda leaf: np.asarray(leaf[worst]).tolist(), thetas)
-        first = jax.tree.map(lambda leaf: leaf[0], thetas)
         raise ModelError(
-            f"{name}(x, theta) is no proper {kind_of(model, x, first).name} at theta = {theta}, "
-            f"x = {np.asarray(x)}: its parameters must lie in their range (scales positive, "
-            f"covariances positive definite)"
+            f"{name}(x, theta) is no proper {kind.name} at theta = {theta}, x = {np.asarray(x)}: "
+            f"its parameters must lie in their range (scales positive, covariances positive "
+            f"definite)"
         )

@@ -1,4 +1,4 @@
-"""The whole field on the whole testbed, and what comes out of it."""
+"""All algorithms on all problems of the testbed: tables, figures, and where the default loses."""
 
 import contextlib
 import json
@@ -10,12 +10,13 @@ from typing import Any
 
 import equinox as eqx
 
+from postgrad.engine.bulk import Progress
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
-from postgrad.research import plots
-from postgrad.research.comparison import Comparison, Watch, compare, select
+from postgrad.research import plots, rivals
+from postgrad.research.comparison import Comparison, compare, known_names
 from postgrad.research.problems import testbed
-from postgrad.research.rivals import names as known_algorithms
+from postgrad.research.progress import silent
 
 
 class Bench(eqx.Module):
@@ -34,18 +35,18 @@ class Bench(eqx.Module):
     def beaten_by(self, problem: str) -> dict[str, str]:
         """Competitors that were better than the reference on a problem, and when.
 
-        At the last stage or on the mean over all stages, by the paired 95 % interval. Who knows the
-        true parameter does not compete.
+        At the last stage or on the mean over all stages, by the paired 95 % interval. The algorithm
+        that knows the true parameter does not compete.
         """
         comparison = self.comparisons[problem]
-        worse = {}
+        found = {}
         for rival in comparison.competitors:
-            ends = comparison.at_the_end(rival).verdict == "worse"
-            overall = comparison.over_all_stages(rival).verdict == "worse"
-            if ends or overall:
-                when = {(True, True): "throughout", (True, False): "at the end"}
-                worse[rival] = when.get((ends, overall), "on the way")
-        return worse
+            last, overall = comparison.at_the_end(rival), comparison.over_all_stages(rival)
+            if last.verdict == overall.verdict == "worse":
+                found[rival] = "throughout"
+            elif "worse" in (last.verdict, overall.verdict):
+                found[rival] = "at the end" if last.verdict == "worse" else "on the way"
+        return found
 
     def report(self) -> str:
         """On which share of the problems the reference is best or tied, and where it is not."""
@@ -82,11 +83,13 @@ class Bench(eqx.Module):
 
     def summary(self) -> dict[str, Any]:
         """Plain lists and numbers; None for a number that is not finite."""
-        problems = {name: comparison.summary() for name, comparison in self.comparisons.items()}
-        beaten = {name: self.beaten_by(name) for name in self.comparisons}
-        summary: dict[str, Any] = _finite({"problems": problems, "beaten_by": beaten})
-        summary |= {"failures": dict(self.failures), "pending": list(self.pending)}
-        return summary | {"report": self.report()}
+        return {
+            "problems": {name: _finite(c.summary()) for name, c in self.comparisons.items()},
+            "beaten_by": {name: self.beaten_by(name) for name in self.comparisons},
+            "failures": dict(self.failures),
+            "pending": list(self.pending),
+            "report": self.report(),
+        }
 
     def write(self, folder: Path, provenance: Mapping[str, Any] | None = None) -> list[Path]:
         """Writes summary.json, with the provenance, and report.txt: tables, report, gaps.
@@ -104,14 +107,14 @@ class Bench(eqx.Module):
         return [folder / name for name in texts]
 
 
-def plan(problems: Sequence[str], algorithms: Sequence[str]) -> tuple[list[str], list[str] | None]:
+def plan(problems: Sequence[str], algorithms: Sequence[str]) -> tuple[list[str], list[str]]:
     """The problems and algorithms to run; all of them, where none is named.
 
     Raises:
         SettingError: On an unknown name; the message lists the known ones.
     """
-    chosen = select(problems, list(testbed()), "problem")
-    return chosen, select(algorithms, known_algorithms(), "algorithm") if algorithms else None
+    chosen = known_names(problems, list(testbed()), "problem")
+    return chosen, known_names(algorithms, rivals.names(), "algorithm")
 
 
 def bench(
@@ -124,7 +127,7 @@ def bench(
     reference: str = "postgrad",
     folder: Path | None = None,
     provenance: Mapping[str, Any] | None = None,
-    watch: Watch = lambda label, done, total: None,
+    progress: Progress = silent,
 ) -> Bench:
     """Compares the named algorithms on the named problems of the testbed.
 
@@ -140,26 +143,26 @@ def bench(
         folder: Where summary.json, report.txt and the figures are written, after each problem; no
             files, if not given.
         provenance: What summary.json says about how it was made.
-        watch: Called with what is being run, and the run-stages done and to do of this problem.
+        progress: Called with what is being run, and the run-stages done and to do of this problem.
 
     Raises:
         SettingError: On an unknown name, and on `runs` or `horizon` below one.
     """
     chosen, entrants = plan(problems, algorithms)
-    select([reference], known_algorithms(), "algorithm")
+    known_names([reference], rivals.names(), "algorithm")
     runs = as_count(runs, SettingError, "runs")
     horizon = as_count(horizon, SettingError, "horizon")
-    if entrants is not None and reference not in entrants:
+    if reference not in entrants:
         entrants = [reference, *entrants]
     makers = testbed()
     comparisons: dict[str, Comparison] = {}
     failures: dict[str, str] = {}
     for i, name in enumerate(chosen):
         place = f"{i + 1}/{len(chosen)} {name}"
-        watch(f"{place}: setting up", 0, 1)
+        progress(f"{place}: setting up", 0, 1)
 
-        def progress(label: str, done: int, total: int, place: str = place) -> None:
-            watch(f"{place}: {label}", done, total)
+        def in_place(label: str, done: int, total: int, place: str = place) -> None:
+            progress(f"{place}: {label}", done, total)
 
         with _noted(failures, name):
             comparisons[name] = compare(
@@ -169,11 +172,11 @@ def bench(
                 horizon=horizon,
                 seed=seed,
                 reference=reference,
-                progress=progress,
+                progress=in_place,
             )
         if folder is not None:
             Bench(comparisons, failures, chosen[i + 1 :]).write(folder, provenance)
-            watch(f"{place}: drawing", 1, 1)
+            progress(f"{place}: drawing", 1, 1)
             if name in comparisons:
                 _draw(comparisons[name], folder, name, failures)
     result = Bench(comparisons, failures)
@@ -186,7 +189,7 @@ def bench(
 
 
 def _draw(comparison: Comparison, folder: Path, name: str, failures: dict[str, str]) -> None:
-    """Both figures of a problem; the second also if the first fails."""
+    """The two figures of a problem; the second also if the first fails."""
     for kind, draw in (("progress", plots.draw_progress), ("terminal", plots.draw_terminal)):
         with _noted(failures, f"figure {name}-{kind}"):
             draw(comparison, folder / f"{name}-{kind}", title=name)
@@ -194,10 +197,7 @@ def _draw(comparison: Comparison, folder: Path, name: str, failures: dict[str, s
 
 @contextlib.contextmanager
 def _noted(failures: dict[str, str], name: str) -> Iterator[None]:
-    """Keeps the message of an error under a name, and goes on.
-
-    Of any error: what was computed before and what can be computed after is worth hours.
-    """
+    """Keeps the message of any error under a name, so that hours of other results are not lost."""
     try:
         yield
     except Exception as error:
@@ -205,7 +205,7 @@ def _noted(failures: dict[str, str], name: str) -> Iterator[None]:
 
 
 def _finite(value: Any) -> Any:
-    """The same lists and numbers with None for infinities and NaN, which JSON does not have."""
+    """The same lists and numbers, with None for infinities and NaN, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list):

@@ -4,26 +4,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.special import betainc
 from jaxtyping import Array, Float
+from scipy.special import stdtrit
 
+from postgrad.engine.bulk import Progress
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
+from postgrad.research import rivals
 from postgrad.research.problems import Instance
-from postgrad.research.rivals import BENCHMARK, Entrant, field, left_out
-from postgrad.research.rivals import names as known_names
+from postgrad.research.progress import RunStages, silent
+from postgrad.research.rivals import BENCHMARK, Entrant
 from postgrad.research.simulation import simulate
 
-Watch = Callable[[str, int, int], None]
-# Differences below this share of the initial regret are rounding, or that of a quadrature.
+# Mean differences below this share of the initial regret are rounding errors of the expected cost.
 _ROUNDING = 1e-9
-# A decision beyond this, or not a number, has diverged.
-_BEYOND = 1e6
-_ROWS = 4096
+# A decision with a larger entry, or one that is not a number, has diverged.
+_LARGEST_DECISION = 1e6
+# Decisions whose expected cost is computed at once.
+_AT_ONCE = 4096
 
 
 class Difference(NamedTuple):
@@ -67,7 +68,7 @@ class Comparison(eqx.Module):
 
     @property
     def competitors(self) -> list[str]:
-        """All but the reference and the one who knows the truth."""
+        """The names of all algorithms but the reference and the one that knows the truth."""
         return [name for name in self.regrets if name not in (self.reference, BENCHMARK)]
 
     def at_the_end(self, rival: str) -> Difference:
@@ -85,14 +86,13 @@ class Comparison(eqx.Module):
 
     def summary(self) -> dict[str, Any]:
         """Plain lists and numbers, of the kind that `postgrad reproduce` writes."""
-        algorithms = {
+        algorithms: dict[str, Any] = {
             name: {
-                "mean_error": self.errors[name].mean(axis=0).tolist(),
-                "std_error": self.errors[name].std(axis=0).tolist(),
-                "mean_regret": self.regrets[name].mean(axis=0).tolist(),
-                "std_regret": self.regrets[name].std(axis=0).tolist(),
-                "diverged": self.diverged[name],
+                f"{statistic.__name__}_{what}": statistic(values[name], axis=0).tolist()
+                for what, values in (("error", self.errors), ("regret", self.regrets))
+                for statistic in (np.mean, np.std)
             }
+            | {"diverged": self.diverged[name]}
             for name in self.regrets
         }
         against = {
@@ -112,30 +112,31 @@ class Comparison(eqx.Module):
         }
 
     def table(self) -> str:
-        """Regrets and verdicts as plain text, the least regret at the end first."""
+        """Regrets and verdicts as plain text, the least regret at the last stage first."""
         rows = [["algorithm", "regret at T", "mean regret", f"{self.reference} at T", "over all t"]]
-        order = sorted(self.regrets, key=lambda name: float(self.regrets[name][:, -1].mean()))
-        for name in order:
+        for name in sorted(self.regrets, key=lambda name: self.regrets[name][:, -1].mean()):
             regret = self.regrets[name]
-            columns = regret[:, -1], regret[:, 1:].mean(axis=1)
-            cells = [_with_half_width(values) for values in columns]
-            if name == self.reference:
-                cells += ["", ""]
-            else:
+            cells = [_mean_and_half_width(v) for v in (regret[:, -1], regret[:, 1:].mean(axis=1))]
+            if name != self.reference:
                 cells += [self.at_the_end(name).verdict, self.over_all_stages(name).verdict]
-            count = self.diverged[name]
-            rows.append([f"{name} ({count} diverged)" if count else name, *cells])
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+            label = with_diverged(name, self.diverged[name])
+            rows.append([label, *cells, "", ""][:5])
+        first, *numbers, last, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
         lines = [
-            "  ".join(
-                cell.rjust(width) if 1 <= i <= 2 else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
+            f"{a:{first}}  {b:>{numbers[0]}}  {c:>{numbers[1]}}  {d:{last}}  {e}".rstrip()
+            for a, b, c, d, e in rows
         ]
         lines.insert(1, "-" * max(map(len, lines)))
         lines += [f"left out: {name} ({reason})" for name, reason in self.left_out.items()]
         return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        last = ", ".join(f"{name}: {r[:, -1].mean():.4g}" for name, r in self.regrets.items())
+        settings = ", ".join(f"{key}={value}" for key, value in self.settings.items())
+        return f"Comparison({settings}, reference={self.reference!r}, regret at T = {{{last}}})"
 
 
 def compare(
@@ -147,7 +148,7 @@ def compare(
     batch_size: int | None = None,
     seed: int = 0,
     reference: str = "postgrad",
-    progress: Watch = lambda label, done, total: None,
+    progress: Progress = silent,
 ) -> Comparison:
     """Runs several policies on an instance and compares their regrets, run by run.
 
@@ -156,17 +157,17 @@ def compare(
 
     Args:
         instance: The problem with its truth.
-        entrants: Policies with their beliefs, by name; or names out of `rivals.field(instance)`;
+        entrants: Policies with their beliefs, by name; or names out of `rivals.entrants(instance)`;
             all of these, if not given.
         runs: How many runs of each.
         horizon: T, how many stages.
         batch_size: D; the instance's own, if not given.
         seed: The seed of everything.
-        reference: The one that the others are compared with.
+        reference: The name of the policy that the others are compared with.
         progress: Called with what is being run, and the run-stages done and to do.
 
     Raises:
-        SettingError: On names that nobody has, and without the reference among the entrants.
+        SettingError: On unknown names, and if the reference is not among the entrants.
     """
     chosen, missing = _choose(instance, entrants)
     if reference not in chosen:
@@ -176,17 +177,9 @@ def compare(
     size = as_count(
         instance.batch_size if batch_size is None else batch_size, SettingError, "batch_size"
     )
-    total, done = len(chosen) * runs * horizon, 0
-    decisions = {}
-    for name, entrant in chosen.items():
-        progress(name, done, total)
-
-        def more(count: int, name: str = name) -> None:
-            nonlocal done
-            done += count
-            progress(name, done, total)
-
-        decisions[name] = simulate(
+    counter = RunStages(progress, len(chosen) * runs * horizon)
+    results = {
+        name: simulate(
             entrant.policy,
             entrant.belief,
             instance.x,
@@ -195,11 +188,13 @@ def compare(
             horizon=horizon,
             batch_size=size,
             seed=seed,
-            progress=more,
+            progress=counter.simulating(name),
         )
-    lost = {name: _lost(result.decisions) for name, result in decisions.items()}
-    errors = {name: result.errors(instance.x_star) for name, result in decisions.items()}
-    regrets = {name: _regrets(instance, result.decisions) for name, result in decisions.items()}
+        for name, entrant in chosen.items()
+    }
+    lost = {name: _has_diverged(result.decisions) for name, result in results.items()}
+    errors = {name: result.errors(instance.x_star) for name, result in results.items()}
+    regrets = {name: _regrets(instance, result.decisions) for name, result in results.items()}
     return Comparison(
         errors=_penalised(errors, lost),
         regrets=_penalised(regrets, lost),
@@ -219,20 +214,19 @@ def compare(
 def _choose(
     instance: Instance, entrants: Mapping[str, Entrant] | Sequence[str] | None
 ) -> tuple[dict[str, Entrant], dict[str, str]]:
+    """The entrants to run, and the reasons why others that were asked for are not run."""
     if isinstance(entrants, Mapping):
         return {name: Entrant(*entrant) for name, entrant in entrants.items()}, {}
-    everybody, missing = field(instance), left_out(instance)
-    if entrants is None:
-        return everybody, missing
-    wanted = select(entrants, known_names(), "algorithm")
+    able, unable = rivals.entrants(instance), rivals.left_out(instance)
+    wanted = known_names(entrants or (), rivals.names(), "algorithm")
     return (
-        {name: everybody[name] for name in wanted if name in everybody},
-        {name: missing[name] for name in wanted if name in missing},
+        {name: able[name] for name in wanted if name in able},
+        {name: unable[name] for name in wanted if name in unable},
     )
 
 
-def select(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """`names` without repeats, or all known ones if there are none.
+def known_names(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
+    """`names` without repeats, or all known names if there are none.
 
     Raises:
         SettingError: On an unknown name; the message lists the known ones.
@@ -260,58 +254,44 @@ def paired(differences: Float[np.ndarray, " runs"], slack: float = 0.0) -> Diffe
 
 
 def half_width(values: Float[np.ndarray, "runs ..."]) -> np.ndarray:
-    """Half of the 95 % t-interval of the mean over runs; infinite for a single run."""
+    """Half of Student's 95 % interval of the mean over runs; infinite for a single run."""
     n = len(values)
     if n == 1:
         return np.full(values.shape[1:], np.inf)
-    return float(_t_quantile(n - 1)) * values.std(axis=0, ddof=1) / np.sqrt(n)
+    return stdtrit(n - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(n)
 
 
-@jax.jit
-def _t_quantile(degrees: int) -> Float[Array, ""]:
-    """The t with P(|T| <= t) = 0.95: P(|T| > t) is a beta function, and bisection inverts it."""
-    nu = jnp.asarray(degrees, jnp.float64)
-
-    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = ends
-        middle = 0.5 * (low + high)
-        too_small = betainc(0.5 * nu, 0.5, nu / (nu + middle**2)) > 0.05
-        return jnp.where(too_small, middle, low), jnp.where(too_small, high, middle)
-
-    return lax.fori_loop(0, 60, halve, (jnp.asarray(0.0), jnp.asarray(16.0)))[1]
+def with_diverged(name: str, count: int) -> str:
+    """The name of an algorithm, and how many of its runs diverged, if any did."""
+    return f"{name} ({count} diverged)" if count else name
 
 
-def _lost(decisions: np.ndarray) -> np.ndarray:
-    """Whether a run has diverged by each stage, (run, stage)."""
+def _has_diverged(decisions: np.ndarray) -> np.ndarray:
+    """Whether a run has diverged at a stage or before, (run, stage)."""
     flat = np.abs(decisions).reshape(*decisions.shape[:2], -1)
-    return np.logical_or.accumulate(~(flat <= _BEYOND).all(axis=-1), axis=1)
+    return np.logical_or.accumulate(~(flat <= _LARGEST_DECISION).all(axis=-1), axis=1)
 
 
 def _penalised(values: dict[str, np.ndarray], lost: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """With the worst of all instead of what diverged."""
-    kept = [value[~lost[name] & np.isfinite(value)] for name, value in values.items()]
-    worst = max((float(part.max()) for part in kept if part.size), default=np.nan)
-    return {
-        name: np.where(lost[name] | ~np.isfinite(value), worst, value)
-        for name, value in values.items()
-    }
+    """The values, with the largest of all algorithms, runs and stages where a run has diverged."""
+    bad = {name: lost[name] | ~np.isfinite(value) for name, value in values.items()}
+    kept = np.concatenate([value[~bad[name]] for name, value in values.items()])
+    worst = kept.max() if kept.size else np.nan
+    return {name: np.where(bad[name], worst, value) for name, value in values.items()}
 
 
 def _regrets(instance: Instance, decisions: np.ndarray) -> np.ndarray:
     """H(x_t) - H(x*), (run, stage)."""
-    flat = decisions.reshape(-1, *decisions.shape[2:])
-    missing = -len(flat) % _ROWS
-    rows = np.concatenate([flat, np.repeat(flat[-1:], missing, axis=0)])
-    costs = np.asarray(_costs(instance, jnp.asarray(rows.reshape(-1, _ROWS, *flat.shape[1:]))))
+    costs = _expected_costs(instance, jnp.asarray(decisions.reshape(-1, *decisions.shape[2:])))
     best = float(instance.expected_cost(instance.x_star))
-    return costs.reshape(-1)[: len(flat)].reshape(decisions.shape[:2]) - best
+    return np.asarray(costs).reshape(decisions.shape[:2]) - best
 
 
 @eqx.filter_jit
-def _costs(instance: Instance, rows: Float[Array, "k n ..."]) -> Float[Array, "k n"]:
-    return lax.map(jax.vmap(instance.expected_cost), rows)
+def _expected_costs(instance: Instance, decisions: Float[Array, "n ..."]) -> Float[Array, " n"]:
+    return lax.map(instance.expected_cost, decisions, batch_size=_AT_ONCE)
 
 
-def _with_half_width(values: np.ndarray) -> str:
+def _mean_and_half_width(values: Float[np.ndarray, " runs"]) -> str:
     half = float(half_width(values))
     return f"{values.mean():.4g} ± {half:.2g}" if np.isfinite(half) else f"{values.mean():.4g}"

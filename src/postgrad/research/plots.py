@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from postgrad.research.comparison import Comparison, half_width
+from postgrad.research.comparison import Comparison, half_width, with_diverged
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +28,8 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.hashsalt": "postgrad",  # the same numbers give the same file
 }
-# Methods of one kind share a colour: plug-ins, those blind to what decisions do, those that take
-# the data for the world, those that try decisions out. Dashes tell the members of a kind apart.
+# Algorithms of one kind share a colour: plug-ins, descents that ignore how decisions change data,
+# minima on past data, those that try decisions out. Dashes tell the members of a kind apart.
 _SOLID, _DASHED, _DOTTED, _MIXED = "-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5))
 LINES: dict[str, tuple[str, Any]] = {
     "postgrad": ("#0b5fa5", _SOLID),
@@ -57,7 +57,7 @@ _OTHERS = ("#7f7f7f", "#b07aa1", "#76b7b2", "#9c755f")
 def draw_progress(comparison: Comparison, stem: Path, *, title: str = "") -> list[Path]:
     """Mean regret over the stages, with the 95 % confidence band of the mean; log axes.
 
-    Where stages lie closer than the eye can tell, a point is the mean over several of them.
+    Late stages are close on a log axis: there a point is the mean over several stages.
     """
     import matplotlib as mpl
 
@@ -70,12 +70,9 @@ def draw_progress(comparison: Comparison, stem: Path, *, title: str = "") -> lis
             stages, values = _thinned(regret)
             mean, half = np.maximum(values.mean(axis=0), floor), half_width(values)
             first = name == comparison.reference
-            width, order = (2.0, 3) if first else (1.2, 2)
-            axes.plot(stages, mean, color=colour, ls=dashes, lw=width, zorder=order)
+            axes.plot(stages, mean, color=colour, ls=dashes, **_weight(first))
             if np.isfinite(half).all():
-                low = np.maximum(mean - half, mean / 4)  # a log axis has no room for less than zero
-                alpha = 0.18 if first else 0.07
-                axes.fill_between(stages, low, mean + half, color=colour, alpha=alpha, lw=0)
+                fill_band(axes, stages, mean, half, color=colour, alpha=0.18 if first else 0.07)
             ends[name] = float(mean[-1])
         settings = comparison.settings
         axes.set(
@@ -86,11 +83,10 @@ def draw_progress(comparison: Comparison, stem: Path, *, title: str = "") -> lis
             yscale="log",
             xlim=(1, max(2, settings["horizon"])),
         )
-        # who knows the truth may be far below; then the others get the room
+        # The algorithm that knows theta may be far below: the axis ends with the others.
         lowest = min((ends[name] for name in comparison.competitors), default=floor)
         axes.set_ylim(bottom=max(axes.get_ylim()[0], min(lowest, ends[comparison.reference]) / 30))
-        labels = {name: _with_count(name, comparison.diverged[name]) for name in ends}
-        _label_ends(figure, axes, ends, labels, comparison.reference)
+        _label_ends(axes, ends, comparison.diverged, comparison.reference)
         caption(axes, f"{settings['runs']} runs, batches of {settings['batch_size']}")
         return save(figure, stem)
 
@@ -118,13 +114,13 @@ def draw_terminal(comparison: Comparison, stem: Path, *, title: str = "") -> lis
         )
         for name, box in zip(order, boxes["boxes"], strict=True):
             box.set(facecolor=line_of(name)[0], alpha=0.75, edgecolor="none")
-        labels = [_with_count(name, comparison.diverged[name]) for name in order]
+        labels = [with_diverged(name, comparison.diverged[name]) for name in order]
         axes.set_yticks(range(1, len(order) + 1), labels)
         for label, name in zip(axes.get_yticklabels(), order, strict=True):
             label.set_fontweight("bold" if name == comparison.reference else "normal")
         axes.set(title=title, xscale="log", xlabel=r"regret $H(x_T) - H(x^*)$ at the last stage")
         axes.grid(axis="y", visible=False)
-        # a few lucky runs must not squeeze all others into a corner
+        # The axis begins near the 5 % quantile, not at the run with the least regret.
         axes.set_xlim(left=min(float(np.quantile(v, 0.05)) for v in values) / 3)
         settings = comparison.settings
         text = f"{settings['runs']} runs, $T$ = {settings['horizon']}; whiskers 5 to 95 %"
@@ -147,9 +143,9 @@ def draw_solvability(
         some = next(iter(comparisons.values()))
         for name, share in profiles.items():
             colour, dashes = line_of(name)
-            width, order = (2.0, 3) if name == some.reference else (1.2, 2)
             stages = np.arange(1, len(share))
-            axes.plot(stages, share[1:], color=colour, ls=dashes, lw=width, zorder=order)
+            weight = _weight(name == some.reference)
+            axes.plot(stages, share[1:], color=colour, ls=dashes, **weight)
         manner = ", to stay" if lasting else ""
         axes.set(
             title=f"Within {100 * alpha:g} % of the initial regret{manner}",
@@ -162,8 +158,7 @@ def draw_solvability(
         ends = {name: float(share[-1]) for name, share in profiles.items()}
         # an algorithm need not be in every comparison
         lost = {n: sum(c.diverged.get(n, 0) for c in comparisons.values()) for n in ends}
-        labels = {name: _with_count(name, lost[name]) for name in ends}
-        _label_ends(figure, axes, ends, labels, some.reference)
+        _label_ends(axes, ends, lost, some.reference)
         count = len(comparisons)
         problems = f"{count} problem{'s' if count > 1 else ''}"
         caption(axes, f"{problems}, {some.settings['runs']} runs each")
@@ -176,10 +171,10 @@ def solvability(
     """By algorithm, the share of (problem, run) pairs whose gap has reached alpha by stage t.
 
     The gap is the regret relative to that of the initial decision. With `lasting=False` this is the
-    solvability profile of Eckman, Henderson and Shashaani (2023): reached once is solved. Theirs
-    judges solutions that are recommended; here decisions are in force, and one that passes by the
-    optimum on its way has solved nothing. So a run counts from the stage on after which its gap
-    stays within alpha until the end, unless told otherwise.
+    solvability profile of Eckman, Henderson and Shashaani (2023), for recommended solutions: a run
+    is solved from the first stage within alpha. Here decisions are in force, and a run that only
+    passes by the optimum has not solved the problem: it is solved from the first stage after which
+    its gap stays within alpha until the end.
     """
     names = dict.fromkeys(name for c in comparisons.values() for name in c.regrets)
     length = min(c.settings["horizon"] for c in comparisons.values()) + 1
@@ -199,7 +194,7 @@ def solvability(
 
 
 def line_of(name: str) -> tuple[str, Any]:
-    """The colour and the dashes of an algorithm; the same one for the same name, always."""
+    """The colour and the dashes of an algorithm, a function of its name alone."""
     return LINES.get(name, (_OTHERS[sum(map(ord, name)) % len(_OTHERS)], _MIXED))
 
 
@@ -211,8 +206,15 @@ def canvas(width: float = 6.4, height: float = 4.2) -> "tuple[Figure, Axes]":
     return figure, figure.subplots()
 
 
+def fill_band(
+    axes: "Axes", stages: np.ndarray, mean: np.ndarray, half: np.ndarray, **look: Any
+) -> None:
+    """A band around a mean, cut off at a quarter of the mean, since a log axis ends above zero."""
+    axes.fill_between(stages, np.maximum(mean - half, mean / 4), mean + half, lw=0, **look)
+
+
 def caption(axes: "Axes", text: str) -> None:
-    """A few words at the top right."""
+    """Small text above the axes, at the right."""
     axes.text(1.0, 1.01, text, transform=axes.transAxes, ha="right", fontsize=8, color="#666666")
 
 
@@ -224,13 +226,14 @@ def save(figure: "Figure", stem: Path) -> list[Path]:
     return [png, svg]
 
 
+def _weight(first: bool) -> dict[str, Any]:
+    """The line of the reference is thicker, and above the others."""
+    return {"lw": 2.0, "zorder": 3} if first else {"lw": 1.2, "zorder": 2}
+
+
 def _floor(comparison: Comparison) -> float:
-    """The least regret that a log axis shows, and what is smaller is shown as: next to nothing."""
+    """The regret that log axes show instead of smaller ones: 1e-7 of the initial regret."""
     return 1e-7 * float(np.abs(comparison.regrets[comparison.reference][:, 0]).mean())
-
-
-def _with_count(name: str, count: int) -> str:
-    return f"{name} ({count} diverged)" if count else name
 
 
 def _thinned(regret: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -243,17 +246,18 @@ def _thinned(regret: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _label_ends(
-    figure: "Figure", axes: "Axes", ends: dict[str, float], labels: dict[str, str], reference: str
+    axes: "Axes", ends: dict[str, float], diverged: dict[str, int], reference: str
 ) -> None:
-    """Labels to the right of the curves, in the order of their ends and none on another."""
-    figure.canvas.draw()  # so that the scale of the axes is known
+    """Labels to the right of the curves, in the order of the last values and without overlap."""
+    figure: Any = axes.figure
+    figure.canvas.draw()  # settles the scale of the axes
     figure.set_layout_engine("none")
     axes.set_position((0.09, 0.115, 0.70, 0.81))
     to_axes = axes.transData + axes.transAxes.inverted()
     order = sorted(ends, key=lambda name: ends[name])
     wanted = np.array([to_axes.transform((1.0, ends[name]))[1] for name in order])
     inside = np.clip(wanted, 0.0, 1.0)
-    places = _spread(inside, 0.052)
+    places = _apart(inside, 0.052)
     for name, place, end, true_end in zip(order, places, inside, wanted, strict=True):
         colour, dashes = line_of(name)
         first = name == reference
@@ -264,12 +268,12 @@ def _label_ends(
             clip_on=False,
             color=colour,
             ls=dashes,
-            lw=2.0 if first else 1.2,
+            **_weight(first),
         )
         axes.text(
             1.075,
             place,
-            labels[name] + (" (below)" if true_end < 0 else ""),
+            with_diverged(name, diverged[name]) + (" (below)" if true_end < 0 else ""),
             transform=axes.transAxes,
             va="center",
             fontsize=8.5,
@@ -278,13 +282,9 @@ def _label_ends(
         )
 
 
-def _spread(places: np.ndarray, gap: float) -> np.ndarray:
-    """The nearest increasing places that are a gap apart, in least squares."""
-    # Less i * gap they must not fall: pool neighbours that do, each pool at its mean.
-    pools: list[list[float]] = []
-    for value in places - gap * np.arange(len(places)):
-        pools.append([float(value)])
-        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
-            pools[-2:] = [pools[-2] + pools[-1]]
-    level = np.concatenate([np.full(len(pool), np.mean(pool)) for pool in pools])
-    return level + gap * np.arange(len(places))
+def _apart(places: np.ndarray, gap: float) -> np.ndarray:
+    """The places, nearest in least squares, that increase by at least a gap."""
+    from scipy.optimize import isotonic_regression
+
+    shifts = gap * np.arange(len(places))
+    return isotonic_regression(places - shifts).x + shifts

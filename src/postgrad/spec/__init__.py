@@ -1,5 +1,4 @@
 """Specification files: a decision problem in TOML, without code."""
 
-from postgrad.spec.setup import Setup as Setup
 from postgrad.spec.specification import Specification as Specification
 from postgrad.spec.specification import load as load

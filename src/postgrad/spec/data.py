@@ -1,20 +1,20 @@
-"""What the columns of the data mean."""
+"""The tables `[data]` and `[split_by]`: what the columns mean, and which rows belong together."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from postgrad.spec.parts.part import Name, Number, Part, Positive
+from postgrad.spec.parts.toml_table import Name, Number, Positive, TomlTable
 
 _Names = Annotated[list[Name], Field(min_length=1, max_length=10_000)]
 
 
-class Columns(Part):
+class Columns(TomlTable):
     """The columns of a table of data, one row a batch.
 
-    Either one column holds the demand (`value`), for each of many items named in another (`item`)
-    or for a single one; or every item has a column of its own (`items`). `names` lists the items
-    where the rows name them: then there are no others, and lists of numbers are in this order.
+    Either every item has a column of demand of its own (`items`), or one column holds the demand
+    (`value`): of a single item, or of the item that another column names (`item`). `names` lists
+    the items that the column `item` may name; lists of numbers are then in this order.
     """
 
     value: Name | None = None
@@ -34,47 +34,50 @@ class Columns(Part):
             raise ValueError("`item` goes with `value`, not with `items`")
         if self.names is not None and self.item is None:
             raise ValueError("`names` goes with `item`")
-        if self.items is not None and len(set(self.items)) < len(self.items):
-            raise ValueError("`items` must not name a column twice")
-        if self.names is not None and len(set(self.names)) < len(self.names):
-            raise ValueError("`names` must not name an item twice")
-        if isinstance(self.decision, list) and len(self.decision) != len(self.items or ()):
-            raise ValueError("`decision` must name one column for each of `items`")
-        if isinstance(self.decision, str) and self.items is not None:
-            raise ValueError("`decision` must be a list of columns, one for each of `items`")
+        for key, listed in (("items", self.items), ("names", self.names)):
+            if listed is not None and len(set(listed)) < len(listed):
+                raise ValueError(f"`{key}` must not list the same name twice")
+        several = len(self.decision) if isinstance(self.decision, list) else None
+        if self.decision is not None and several != (self.items and len(self.items)):
+            raise ValueError(
+                "`decision` must be one column with `value`, and one for each of `items`"
+            )
         return self
 
     @property
-    def known(self) -> tuple[str, ...] | None:
-        """The items' names, where they are known before the data."""
+    def item_names(self) -> tuple[str, ...] | None:
+        """The names of all items; None if only the rows tell them."""
         if self.item is None:
             return tuple(self.items or [self.value or ""])
         return None if self.names is None else tuple(self.names)
 
 
-class WeekdayContext(Part):
-    """A decision for each weekday, read off the date."""
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-    kind: Literal["weekday"]
+
+class _Split(TomlTable):
     pooling: Literal["separate", "partial"] = "separate"
     strength: Positive = 1.0
 
 
-class ColumnContext(Part):
-    """A decision for each value of a column, all of which are listed."""
+class SplitByWeekday(_Split):
+    """A belief and a decision for each weekday, read off the date."""
+
+    kind: Literal["weekday"]
+    groups: ClassVar[tuple[str, ...]] = WEEKDAYS
+
+
+class SplitByColumn(_Split):
+    """A belief and a decision for each value of a column; `values` lists all values."""
 
     kind: Literal["column"]
     column: Name
     values: Annotated[list[Name], Field(min_length=1, max_length=1000)]
-    pooling: Literal["separate", "partial"] = "separate"
-    strength: Positive = 1.0
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the groups."""
+        return tuple(self.values)
 
 
-AnyContext = Annotated[WeekdayContext | ColumnContext, Field(discriminator="kind")]
-
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-def names_of(context: WeekdayContext | ColumnContext) -> tuple[str, ...]:
-    """The contexts' names."""
-    return WEEKDAYS if isinstance(context, WeekdayContext) else tuple(context.values)
+AnySplit = Annotated[SplitByWeekday | SplitByColumn, Field(discriminator="kind")]

@@ -1,8 +1,8 @@
-"""What is done today: rules that set an order from past demand, without a model of what is unknown.
+"""Rules of thumb: orders set from past demand alone, to compare postgrad with in a backtest.
 
-Every rule is a function of the demands that are known, item by item, and returns an order for each
-item. They take a newsvendor's cost: `underage` b for each unit short, `overage` h for each unit
-left over. Where one budget binds all items they share it.
+Every rule is a function of the demands known so far (one array for each item), the unit costs and
+the feasible set, and returns an order for each item. The cost is a newsvendor's: `underage` b for
+each unit short, `overage` h for each unit left over. Items with one budget are ordered together.
 """
 
 import dataclasses
@@ -18,54 +18,61 @@ from postgrad.errors import SettingError
 from postgrad.problem.feasible import Budget, FeasibleSet
 
 _HALVINGS = 100
-_ROUNDING = 1e-9  # of a share of the data
+# Savings, and counts of demands, that differ by less than this are equal.
+_ROUNDING = 1e-9
 
-Past = Sequence[np.ndarray]
+Demands = Sequence[np.ndarray]
 
 
 @runtime_checkable
-class Cost(Protocol):
+class UnderageOverage(Protocol):
     """A newsvendor's cost."""
 
     @property
     def underage(self) -> Any:
-        """B."""
+        """b, of each unit short; a number, or one for each item."""
 
     @property
     def overage(self) -> Any:
-        """H."""
+        """h, of each unit left over; a number, or one for each item."""
 
 
-Rule = Callable[[Past, Cost, FeasibleSet], np.ndarray]
+OrderRule = Callable[[Demands, UnderageOverage, FeasibleSet], np.ndarray]
 
 
-def saa(past: Past, cost: Cost, feasible: FeasibleSet) -> np.ndarray:
-    """Sample-average approximation: the orders that would have been best on all of the past.
+def saa(past: Demands, cost: UnderageOverage, feasible: FeasibleSet) -> np.ndarray:
+    """Sample-average approximation: the orders that would have cost least on all past demands.
 
-    For each item the empirical quantile b / (b + h). With a budget a linear programme, solved by
-    spending on whatever unit saves most on average, per unit of budget, until nothing is left.
+    Without a budget, the empirical quantile b / (b + h) of each item. With a budget, a linear
+    programme: the budget is spent on the units that save most per unit of budget, until none is
+    left.
     """
+    underage, overage = _unit_costs(cost, len(past))
     if not isinstance(feasible, Budget):
-        share = cost.underage / (cost.underage + cost.overage)
-        return np.asarray([_quantile(d, s) for d, s in zip(past, share, strict=True)])
+        shares = underage / (underage + overage)
+        # In floats, 0.8 of 5 demands may be a little more than 4: the guard keeps the fourth.
+        return np.asarray(
+            [
+                np.quantile(d, max(share - _ROUNDING / d.size, 0.0), method="inverted_cdf")
+                for d, share in zip(past, shares, strict=True)
+            ]
+        )
     lower, upper, price = (
         np.broadcast_to(v, len(past)) for v in (feasible.low, feasible.high, feasible.weights)
     )
     gains, lengths, items = [], [], []
     for i, demand in enumerate(past):
         ends = np.clip(np.sort(demand), lower[i], upper[i])
-        slope = -cost.underage[i] + (cost.underage[i] + cost.overage[i]) * (
-            np.arange(ends.size) / ends.size
-        )
+        slope = (underage[i] + overage[i]) * (np.arange(ends.size) / ends.size) - underage[i]
         lengths.append(np.diff(ends, prepend=lower[i]))
         gains.append(-slope / price[i])
         items.append(np.full(ends.size, i))
     gain, length, item = (np.concatenate(part) for part in (gains, lengths, items))
     orders, left = lower.astype(float), float(feasible.total - np.sum(price * lower))
-    order = np.argsort(-gain, kind="stable")
-    order = order[gain[order] > _ROUNDING]
-    # Units that save alike are bought alike: what is left is spread over all of them.
-    for same in np.split(order, np.flatnonzero(-np.diff(gain[order]) > _ROUNDING) + 1):
+    best = np.argsort(-gain, kind="stable")
+    best = best[gain[best] > _ROUNDING]
+    # Units that save the same share what is left of the budget in proportion.
+    for same in np.split(best, np.flatnonzero(-np.diff(gain[best]) > _ROUNDING) + 1):
         needed = float(np.sum(length[same] * price[item[same]]))
         share = 1.0 if needed <= left else left / needed
         np.add.at(orders, item[same], share * length[same])
@@ -75,136 +82,126 @@ def saa(past: Past, cost: Cost, feasible: FeasibleSet) -> np.ndarray:
     return orders
 
 
-def normal(past: Past, cost: Cost, feasible: FeasibleSet) -> np.ndarray:
-    """The quantile of a normal law with the mean and the standard deviation of the past."""
-    mean = np.asarray([d.mean() for d in past])
-    spread = np.asarray([d.std() for d in past])
+def normal(past: Demands, cost: UnderageOverage, feasible: FeasibleSet) -> np.ndarray:
+    """The quantile b / (b + h) of a normal law with the mean and deviation of past demands.
+
+    With a budget, the orders that minimise the expected cost under these laws: b is reduced by the
+    price of the budget at which the orders just fit, found by bisection.
+    """
+    underage, overage = _unit_costs(cost, len(past))
+    mean, deviation = (np.asarray([f(d) for d in past]) for f in (np.mean, np.std))
 
     def orders(price: np.ndarray | float) -> np.ndarray:
-        share = (cost.underage - price) / (cost.underage + cost.overage)
-        order = mean + spread * ndtri(np.clip(share, 1e-12, 1 - 1e-12))
-        if isinstance(feasible, Budget):
-            return np.clip(order, feasible.low, feasible.high)
-        return order
+        share = (underage - price) / (underage + overage)
+        order = mean + deviation * ndtri(np.clip(share, 1e-12, 1 - 1e-12))
+        return np.clip(order, *map(np.asarray, feasible.bounds()))
 
     if not isinstance(feasible, Budget):
         return orders(0.0)
-    prices, total = np.asarray(feasible.weights), float(feasible.total)
-    if np.sum(prices * orders(0.0)) <= total:
+    weights, total = np.asarray(feasible.weights), float(feasible.total)
+    if np.sum(weights * orders(0.0)) <= total:
         return orders(0.0)
-    low, high = 0.0, float(np.max(cost.underage / prices))  # of one unit of budget
+    low, high = 0.0, float(np.max(underage / weights))  # the price of one unit of budget
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        fits = np.sum(prices * orders(middle * prices)) <= total
+        fits = np.sum(weights * orders(middle * weights)) <= total
         low, high = (low, middle) if fits else (middle, high)
-    # Where nearly nothing varies, no price of the budget is high enough.
-    return _cut(orders(high * prices), feasible)
+    # If past demands hardly vary, even the highest price does not make the orders fit.
+    return _scaled_to_budget(orders(high * weights), feasible)
 
 
-def last_value(past: Past, cost: Cost, feasible: FeasibleSet) -> np.ndarray:
-    """As much as was asked for last; where that is too much for the budget, all cut alike."""
+def last_value(past: Demands, cost: UnderageOverage, feasible: FeasibleSet) -> np.ndarray:
+    """The last demand of each item, scaled down by one factor if the budget is exceeded."""
     del cost
-    return _cut(np.asarray([demand[-1] for demand in past], float), feasible)
+    return _scaled_to_budget(np.asarray([demand[-1] for demand in past], float), feasible)
 
 
-def _cut(orders: np.ndarray, feasible: FeasibleSet) -> np.ndarray:
-    """Orders, all cut alike where they are more than the budget."""
+def _scaled_to_budget(orders: np.ndarray, feasible: FeasibleSet) -> np.ndarray:
     if not isinstance(feasible, Budget):
         return orders
     spent, total = float(np.sum(feasible.weights * orders)), float(feasible.total)
     return orders * total / spent if spent > total else orders
 
 
-RULES: dict[str, Rule] = {"saa": saa, "normal": normal, "last-value": last_value}
+RULES: dict[str, OrderRule] = {"saa": saa, "normal": normal, "last-value": last_value}
 
 
-def rule(name: str) -> tuple[Rule, int | None]:
-    """A rule by its name, and of how many of the last demands; `saa-60` is that of sixty.
+def rule_named(name: str) -> tuple[OrderRule, int | None]:
+    """A rule, and how many of the last demands it uses (None: all); `saa-60` uses sixty.
 
     Raises:
-        SettingError: If there is no such rule.
+        SettingError: If there is no rule of that name.
     """
     if name in RULES:
         return RULES[name], None
     stem, _, window = name.rpartition("-")
     if stem in RULES and window.isascii() and window.isdigit() and int(window) > 0:
         return RULES[stem], int(window)
-    known = ", ".join(RULES)
     raise SettingError(
-        f"rivals must be among {known}, or one of these with a window as in saa-60, got {name!r}"
+        f"rules must be among {', '.join(RULES)}, or one of these with a window as in saa-60, "
+        f"got {name!r}"
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class Shop:
-    """What rules get to see, day by day.
+class RuleBacktest:
+    """The orders of rules of thumb, day by day, each from the demands known before that day.
 
     Attributes:
         demand: Days by items.
-        known: Where the demand is known.
-        context: The number of each day's context; rules learn from days of the same.
-        start: The orders where there is nothing to go by.
-        costs: Of each item; a single one of all where they are decided together.
-        feasible: Likewise.
-        delay: So many days pass before a demand becomes known, beyond the next morning.
+        known: Which demands are known: days by items.
+        group: The number of each day's group; rules learn from days of the same group.
+        start: The order of each item while none of its demands is known.
+        costs: Of each item; a single one if all items are ordered together.
+        feasible: Of each item; a single one if all items are ordered together.
+        delay: Days until a demand is known, beyond the next morning.
     """
 
     demand: np.ndarray
     known: np.ndarray
-    context: np.ndarray
+    group: np.ndarray
     start: np.ndarray
-    costs: Sequence[Cost]
+    costs: Sequence[UnderageOverage]
     feasible: Sequence[FeasibleSet]
     delay: int
 
-    def follow(self, name: str, burn_in: int) -> np.ndarray:
-        """The orders of a rule on every day but the first few."""
-        decide, window = rule(name)
+    def orders(self, name: str, burn_in: int) -> np.ndarray:
+        """The orders of a rule, days by items; NaN on the first `burn_in` days."""
+        rule, window = rule_named(name)
         orders = np.full(self.demand.shape, np.nan)
         for day in range(burn_in, len(self.demand)):
-            past = self.context[: max(day - self.delay, 0)] == self.context[day]
-            orders[day] = self._order(decide, np.flatnonzero(past), window)
+            same = self.group[: max(day - self.delay, 0)] == self.group[day]
+            orders[day] = self._order(rule, np.flatnonzero(same), window)
         return self._nearest_feasible(orders)
 
     def hindsight(self, burn_in: int) -> np.ndarray:
-        """The constant orders, one for each context, that were best on the days after the first."""
+        """The constant orders, one for each group, that cost least on the days after `burn_in`."""
         orders = np.full(self.demand.shape, np.nan)
-        for label in np.unique(self.context[burn_in:]):
-            days = burn_in + np.flatnonzero(self.context[burn_in:] == label)
+        for group in np.unique(self.group[burn_in:]):
+            days = burn_in + np.flatnonzero(self.group[burn_in:] == group)
             orders[days] = self._order(saa, days, None)
         return self._nearest_feasible(orders)
 
-    def _order(self, decide: Rule, days: np.ndarray, window: int | None) -> np.ndarray:
-        orders = self.start.copy()
-        for group, cost, feasible in zip(self._groups(), self.costs, self.feasible, strict=True):
-            past = [self.demand[days[self.known[days, i]], i] for i in group]
-            if all(d.size for d in past):
-                recent = [d[-(window or d.size) :] for d in past]
-                orders[group] = decide(recent, _arrays(cost), feasible)
-        return orders
-
-    def _groups(self) -> np.ndarray:
-        """The items that are decided together, one group in each row."""
-        return np.arange(self.demand.shape[1]).reshape(len(self.costs), -1)
+    def _together(self) -> list[np.ndarray]:
+        """The items that are ordered together: each alone, or all."""
+        return np.split(np.arange(self.demand.shape[1]), len(self.costs))
 
     def _nearest_feasible(self, orders: np.ndarray) -> np.ndarray:
         """The orders of each day, moved to the nearest point of the feasible set."""
-        for group, feasible in zip(self._groups(), self.feasible, strict=True):
-            orders[:, group] = jax.vmap(feasible.project)(jnp.asarray(orders[:, group]))
+        for items, feasible in zip(self._together(), self.feasible, strict=True):
+            orders[:, items] = jax.vmap(feasible.project)(jnp.asarray(orders[:, items]))
+        return orders
+
+    def _order(self, rule: OrderRule, days: np.ndarray, window: int | None) -> np.ndarray:
+        """The order of each item, from the demands of some days."""
+        orders = self.start.copy()
+        for items, cost, feasible in zip(self._together(), self.costs, self.feasible, strict=True):
+            past = [self.demand[days[self.known[days, i]], i] for i in items]
+            if all(d.size for d in past):
+                recent = [d[-(window or d.size) :] for d in past]
+                orders[items] = rule(recent, cost, feasible)
         return orders
 
 
-@dataclasses.dataclass(frozen=True)
-class _Arrays:
-    underage: np.ndarray
-    overage: np.ndarray
-
-
-def _arrays(cost: Cost) -> _Arrays:
-    return _Arrays(*(np.atleast_1d(np.asarray(v)) for v in (cost.underage, cost.overage)))
-
-
-def _quantile(demand: np.ndarray, share: float) -> float:
-    """The smallest demand that at least a share of all do not exceed."""
-    k = int(np.ceil(demand.size * share - _ROUNDING)) - 1
-    return float(np.partition(demand, max(k, 0))[max(k, 0)])
+def _unit_costs(cost: UnderageOverage, items: int) -> list[np.ndarray]:
+    return [np.broadcast_to(np.asarray(v), items) for v in (cost.underage, cost.overage)]

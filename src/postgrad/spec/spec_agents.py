@@ -1,4 +1,4 @@
-"""A specification at work: an agent for each item and context, all in one file."""
+"""The agents of a specification, one for each item and group, all in one file."""
 
 import itertools
 import json
@@ -13,27 +13,33 @@ import numpy as np
 from postgrad.agent.agent import Agent
 from postgrad.agent.record import Record
 from postgrad.errors import DataError, DuplicateBatchError, PostgradError, SettingError, StoreError
-from postgrad.spec import Setup, Specification
-from postgrad.spec.data import names_of
-from postgrad.spec.setup import build
-from postgrad.spec.tables.row_reader import Arrival
+from postgrad.spec.build import build
+from postgrad.spec.specification import Specification
+from postgrad.spec.tables.row_reader import DatedRow
 from postgrad.store import Database
 
-# Items that are decided together are one stream of this name.
-TOGETHER = "*"
-# How long rows are gathered for one commit: others that want to write must wait.
-_GATHER_S = 0.2
+# The item of the one stream in which all items are decided together.
+ALL_ITEMS = "*"
+# The longest time for which rows share a commit: other processes wait for it before they write.
+_COMMIT_S = 0.2
+
+# An item (or `ALL_ITEMS`) and a group (None without `split_by`).
+Stream = tuple[str, str | None]
 
 
-class Live:
-    """The agents of a specification. Each is a stream of its own in the file.
+class SpecAgents:
+    """The agents of a specification. Each is a stream in the file.
 
-    A row of data is delivered to the streams of its items and its context. It counts for all of
-    them or for none. Rows may come again: each counts once.
+    A row of data is observed by the agents of its items in its group: by all of them, or by none if
+    one refuses it. A row that was observed before changes nothing.
+
+    Attributes:
+        specification: What is decided.
+        path: The file.
     """
 
     def __init__(self, specification: Specification, path: Path, *, recover: bool = False):
-        """Opens the file, or begins it.
+        """Open the file, or create it.
 
         Args:
             specification: What to decide.
@@ -44,23 +50,22 @@ class Live:
             StoreError: If the file is damaged, or belongs to another problem.
             SettingError: If the specification can only be backtested.
         """
-        feasible, context = specification.feasible, specification.context
-        if context is not None and context.pooling == "partial":
-            raise SettingError(
-                "contexts that lend each other strength can be backtested, not run: say "
-                'pooling = "separate"'
-            )
         self.specification, self.path = specification, path
-        self._agents: dict[tuple[str, str | None], Agent] = {}
-        known = specification.data.known
-        self._setup = None if known is None else build(specification, known)
-        joint = self.together or (feasible is not None and feasible.joint)
-        if joint and specification.data.item is not None:
+        feasible, split, data = specification.feasible, specification.split_by, specification.data
+        if split is not None and split.pooling == "partial":
             raise SettingError(
-                "items that are decided together come in one row: give each a column, data.items; "
-                "rows that name their item can be backtested, not run"
+                "groups that learn from each other can be backtested, not run: set "
+                'pooling = "separate" in [split_by]'
             )
-        self._contexts = (None,) if context is None else names_of(context)
+        self._agents: dict[Stream, Agent] = {}
+        self._built = None if data.item_names is None else build(specification, data.item_names)
+        joint = self.joint or (feasible is not None and feasible.joint)
+        if joint and data.item is not None:
+            raise SettingError(
+                "items that are decided together must come in one row: give each a column, "
+                "data.items; rows that name their item can be backtested, not run"
+            )
+        self._groups = (None,) if split is None else split.groups
         self._database = Database(path, recover=recover)
 
     def __enter__(self) -> Self:
@@ -70,191 +75,180 @@ class Live:
         self.close()
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._database.close()
 
-    def agent(self, item: str, context: str | None = None) -> Agent:
-        """The agent of an item in a context; of `TOGETHER`, where items are decided together.
+    @property
+    def joint(self) -> bool:
+        """Whether the items are decided together."""
+        return self._built is not None and self._built.joint
+
+    def streams(self) -> list[Stream]:
+        """The streams of the file, in the order of their first rows.
+
+        Raises:
+            StoreError: If the file holds a stream that no specification has made.
+        """
+        try:
+            return [tuple(json.loads(name)) for name in self._database.streams()]
+        except (ValueError, TypeError) as error:
+            raise StoreError(f"{self.path} was not made from a specification") from error
+
+    def agent(self, item: str, group: str | None = None) -> Agent:
+        """The agent of an item (`ALL_ITEMS`, if the items are decided together) and a group.
 
         Raises:
             StoreError: If the file is damaged, or belongs to another problem.
         """
-        key = item, context
-        if key not in self._agents:
-            setup, place = self._of(item)
-            agent = Agent(
-                setup.problems[place],
-                setup.belief,
-                setup.starts[place],
+        if (item, group) not in self._agents:
+            # Without a list of the items, each item is built when its first row comes.
+            built = self._built or build(self.specification, (item,))
+            if not built.joint and item not in built.items:
+                raise StoreError(
+                    f"{self.path} is about {item!r}, which the specification does not have"
+                )
+            place = 0 if built.joint else built.items.index(item)
+            self._agents[item, group] = Agent(
+                built.problems[place],
+                built.belief,
+                built.starts[place],
                 path=self._database,
-                name=_stream(item, context),
-                alpha=setup.alpha,
-                **setup.options,
+                name=_stream_name(item, group),
+                alpha=built.alpha,
+                **built.options,
             )
-            self._agents[key] = agent
-        return self._agents[key]
+        return self._agents[item, group]
 
-    def _of(self, item: str) -> tuple[Setup, int]:
-        if self._setup is None:  # the first time that an item is heard of
-            return build(self.specification, (item,)), 0
-        if self._setup.joint:
-            return self._setup, 0
-        if item not in self._setup.items:
-            raise StoreError(f"{self.path} is about {item!r}, which the specification is not")
-        return self._setup, self._setup.items.index(item)
+    def deliver(self, rows: Iterable[DatedRow], *, at_once: int = 1) -> Iterator[dict[str, Any]]:
+        """Observe rows, and report the decisions after each; also of rows observed before.
 
-    @property
-    def together(self) -> bool:
-        """Whether the items are decided together."""
-        return self._setup is not None and self._setup.joint
-
-    def deliver(self, arrivals: Iterable[Arrival], *, at_once: int = 1) -> Iterator[dict[str, Any]]:
-        """What each row has led to, item by item, also if it was delivered before.
-
-        A line is told when its row is there for good. A row that is refused ends it; all before it
-        have counted.
+        A report is given when its row has been committed. The first row that is refused ends the
+        iteration with an error; all rows before it have been committed and reported.
 
         Args:
-            arrivals: The rows.
-            at_once: How many may share a commit. More than one is faster, and needs rows that do
-                not wait for the lines before them.
+            rows: The rows.
+            at_once: How many rows may share a commit. More than one is faster, and must not be used
+                if a row is only sent after the report of the row before it.
 
         Raises:
-            DataError: If a row lacks what is needed.
-            PostgradError: If an agent refuses it.
+            DataError: If a row cannot be read, or lacks a demand that is needed.
+            PostgradError: If an agent refuses a row.
         """
-        source = iter(arrivals)
+        source = iter(rows)
         while True:
-            group, trouble = self._gathered(source, at_once)
-            ended = len(group) < at_once
-            while group:
-                lines, refused = self._commit(group)
-                yield from lines
+            taken, unreadable = self._take(source, at_once)
+            if not taken and unreadable is None:
+                return
+            while taken:
+                reports, refused = self._commit(taken)
+                yield from reports
                 if refused is not None:
                     raise refused
-            if trouble is not None:
-                raise trouble
-            if ended:
-                return
+            if unreadable is not None:
+                raise unreadable
 
-    def _gathered(
-        self, source: Iterator[Arrival], count: int
-    ) -> tuple[list[Arrival], PostgradError | None]:
-        """The next rows, with agents for all of them, and why there are no more."""
-        group: list[Arrival] = []
+    def _take(
+        self, source: Iterator[DatedRow], count: int
+    ) -> tuple[list[DatedRow], PostgradError | None]:
+        """At most `count` rows, and the error at the row after them, if any.
+
+        The agents of the rows are made here, since that is not possible inside a transaction.
+        """
+        taken: list[DatedRow] = []
         try:
-            for arrival in itertools.islice(source, count):
-                for item, _, _ in self._parts(arrival):
-                    self.agent(item, arrival.context)
-                group.append(arrival)
+            for row in itertools.islice(source, count):
+                for item, _, _ in self._batches(row):
+                    self.agent(item, row.group)
+                taken.append(row)
         except PostgradError as error:
-            return group, error
-        return group, None
+            return taken, error
+        return taken, None
 
-    def _commit(self, group: list[Arrival]) -> tuple[list[dict[str, Any]], PostgradError | None]:
-        """Takes rows from the group and makes them count, as many as there is time for."""
-        lines: list[dict[str, Any]] = []
+    def _commit(self, rows: list[DatedRow]) -> tuple[list[dict[str, Any]], PostgradError | None]:
+        """Remove rows from the front of the list and commit them, for at most `_COMMIT_S`.
+
+        Returns:
+            The reports of the committed rows, and the error of the row that ended the commit.
+        """
+        reports: list[dict[str, Any]] = []
         began = time.monotonic()
         with self._database.transaction():
-            while group and (not lines or time.monotonic() - began < _GATHER_S):
+            while rows and (not reports or time.monotonic() - began < _COMMIT_S):
                 try:
                     with self._database.transaction():
-                        lines.append(self._line(group.pop(0)))
+                        reports.append(self._report(rows.pop(0)))
                 except StoreError:
                     raise
                 except PostgradError as error:
-                    return lines, error
-        return lines, None
+                    return reports, error
+        return reports, None
 
-    def _line(self, arrival: Arrival) -> dict[str, Any]:
-        told = {
-            item: self._observed(item, arrival, values, decisions)
-            for item, values, decisions in self._parts(arrival)
-        }
-        line: dict[str, Any] = {"id": arrival.id}
-        if arrival.context is not None:
-            line["context"] = arrival.context
-        line["stage"] = {item: record.stage for item, record in told.items()}
-        line |= self._decisions(told)
-        alarms = [f"{item}: {r.alarm}" for item, r in told.items() if r.alarm is not None]
-        return line | ({"alarms": alarms} if alarms else {})
+    def _report(self, row: DatedRow) -> dict[str, Any]:
+        """Observe a row, and say what has been decided."""
+        records = {item: self._observe(item, row, y, x) for item, y, x in self._batches(row)}
+        report: dict[str, Any] = {"id": row.id}
+        if row.group is not None:
+            report["group"] = row.group
+        report["stage"] = {item: record.stage for item, record in records.items()}
+        decided = [
+            part
+            for item, record in records.items()
+            for part in self.by_item(item, record.decision, record.interval)
+        ]
+        report["decision"] = {item: decision for item, decision, _ in decided}
+        if any(ends is not None for _, _, ends in decided):
+            report["interval"] = {item: ends for item, _, ends in decided}
+        alarms = [f"{item}: {r.alarm}" for item, r in records.items() if r.alarm is not None]
+        return report | ({"alarms": alarms} if alarms else {})
 
-    def _parts(self, arrival: Arrival) -> Iterator[tuple[str, Any, Any]]:
-        """Which stream gets which numbers."""
-        if not self.together:
-            for item, value in arrival.values.items():
+    def _batches(self, row: DatedRow) -> Iterator[tuple[str, Any, Any]]:
+        """The item of each stream that observes the row, the demand, and the decision in force."""
+        missing = [item for item, value in row.values.items() if value is None]
+        if not self.joint:
+            for item, value in row.values.items():
                 if value is not None:
-                    yield item, value, arrival.decisions.get(item)
-            return
-        values = list(arrival.values.values())
-        missing = [item for item, value in arrival.values.items() if value is None]
-        if len(missing) == len(values):
-            return
-        if missing:
+                    yield item, value, row.decisions.get(item)
+        elif not missing:
+            decisions = [row.decisions.get(item) for item in row.values]
+            yield ALL_ITEMS, list(row.values.values()), None if None in decisions else decisions
+        elif len(missing) < len(row.values):
             raise DataError(
-                f"{arrival.id}: where items are decided together, all must have a value; "
-                f"missing: {', '.join(missing)}"
+                f"{row.id}: {len(missing)} of {len(row.values)} demands are missing "
+                f"({', '.join(missing)}); items that are decided together need all of them, or none"
             )
-        decisions = [arrival.decisions.get(item) for item in arrival.values]
-        yield TOGETHER, values, None if None in decisions else decisions
 
-    def _observed(self, item: str, arrival: Arrival, values: Any, decisions: Any) -> Record:
-        agent = self.agent(item, arrival.context)
-        others = [_stream(item, name) for name in self._contexts if name != arrival.context]
-        with warnings.catch_warnings():  # alarms are told in the line
+    def _observe(self, item: str, row: DatedRow, values: Any, decisions: Any) -> Record:
+        agent = self.agent(item, row.group)
+        others = [_stream_name(item, group) for group in self._groups if group != row.group]
+        with warnings.catch_warnings():  # alarms are part of the report
             warnings.simplefilter("ignore")
             try:
-                if (elsewhere := self._database.holder(arrival.id, others)) is not None:
+                if (elsewhere := self._database.stream_of_batch(row.id, others)) is not None:
                     raise DuplicateBatchError(
-                        f"was observed before, on {json.loads(elsewhere)[1]}, and now comes on "
-                        f"{arrival.context}"
+                        f"was observed before, in the group {json.loads(elsewhere)[1]!r}, and now "
+                        f"comes in the group {row.group!r}; give the new row another id"
                     )
-                agent.observe(values, id=arrival.id, x=decisions)
+                agent.observe(values, id=row.id, x=decisions)
             except StoreError:
                 raise
             except PostgradError as error:
-                name = "" if item == TOGETHER else f", {item!r}"
-                raise type(error)(f"{arrival.id}{name}: {error}") from error
-        record = agent.record(arrival.id)
-        assert record is not None  # it was just observed
+                name = "" if item == ALL_ITEMS else f", {item!r}"
+                raise type(error)(f"{row.id}{name}: {error}") from error
+        record = agent.record(row.id)
+        assert record is not None  # just observed
         return record
 
-    def _decisions(self, told: dict[str, Record]) -> dict[str, Any]:
-        """Decisions and intervals, item by item."""
-        decisions: dict[str, float] = {}
-        intervals: dict[str, list[float] | None] = {}
-        for stream, record in told.items():
-            for item, number, ends in self.spelled(stream, record.decision, record.interval):
-                decisions[item], intervals[item] = number, ends
-        line: dict[str, Any] = {"decision": decisions}
-        if any(ends is not None for ends in intervals.values()):
-            line["interval"] = intervals
-        return line
-
-    def spelled(
-        self, stream: str, decision: np.ndarray, interval: tuple[np.ndarray, np.ndarray] | None
+    def by_item(
+        self, item: str, decision: np.ndarray, interval: tuple[np.ndarray, np.ndarray] | None
     ) -> Iterator[tuple[str, float, list[float] | None]]:
-        """A stream's decision and interval as one number and one pair for each item."""
-        items = self._setup.items if self.together and self._setup else (stream,)
-        numbers = np.atleast_1d(decision)
-        for i, item in enumerate(items):
+        """A stream's decision and interval as (item, number, [low, high]) for each of its items."""
+        items = self._built.items if self._built is not None and self._built.joint else (item,)
+        for i, name in enumerate(items):
             ends = None
             if interval is not None:
                 ends = [float(np.atleast_1d(end)[i]) for end in interval]
-            yield item, float(numbers[i]), ends
-
-    def streams(self) -> list[tuple[str, str | None]]:
-        """The items and contexts that the file knows, in the order in which they began."""
-        found = []
-        for name in self._database.streams():
-            try:
-                item, context = json.loads(name)
-            except (ValueError, TypeError) as error:
-                raise StoreError(f"{self.path} was not made from a specification") from error
-            found.append((item, context))
-        return found
+            yield name, float(np.atleast_1d(decision)[i]), ends
 
 
-def _stream(item: str, context: str | None) -> str:
-    """The name of a stream."""
-    return json.dumps([item, context], ensure_ascii=False)
+def _stream_name(item: str, group: str | None) -> str:
+    return json.dumps([item, group], ensure_ascii=False)

@@ -6,15 +6,15 @@ from typing import Any
 
 from postgrad.errors import DataError
 from postgrad.spec.backtest import Backtest, backtest
-from postgrad.spec.setup import build
+from postgrad.spec.build import build
 from postgrad.spec.specification import Specification
 from postgrad.spec.tables.files import Row
-from postgrad.spec.tables.row_reader import arrivals, calendar
+from postgrad.spec.tables.row_reader import dated_rows, demand_table
 
 
 @dataclasses.dataclass(frozen=True)
-class Trial:
-    """A backtest, and how many rows of the data it scored.
+class SpecBacktest:
+    """The backtest of a specification.
 
     Attributes:
         result: The backtest.
@@ -25,7 +25,7 @@ class Trial:
     rows: int
 
     def summary(self) -> dict[str, Any]:
-        """What is printed as JSON."""
+        """What `postgrad backtest --json` prints."""
         result = self.result
         return {
             "total": result.total,
@@ -39,39 +39,44 @@ class Trial:
         }
 
 
-def trial(
+def backtest_specification(
     specification: Specification,
     rows: Iterable[Row],
-    watch: Callable[[str, int, int], None] = lambda label, done, total: None,
-) -> Trial:
-    """Walk through the rows as the specification says.
+    progress: Callable[[str, int, int], None] = lambda label, done, total: None,
+) -> SpecBacktest:
+    """Decide on each day of the data with what was known by then, and score the decisions.
+
+    Args:
+        specification: The problem, what the columns mean, and how to score.
+        rows: The data.
+        progress: Called with what is being done, and how much of it is done, of how much.
 
     Raises:
-        DataError: If the rows are not as it says.
-        PostgradError: If the parts do not fit.
+        DataError: If the rows are not as the specification says, or not more than `burn_in` days.
+        PostgradError: If the parts of the specification do not fit each other.
     """
-    spec = specification
-    table = calendar(arrivals(rows, spec.data, spec.context), spec.data.known or ())
-    setup = build(spec, table.items)
-    scoring = spec.backtest
+    spec, scoring = specification, specification.backtest
+    table = demand_table(dated_rows(rows, spec.data, spec.split_by), spec.data.item_names or ())
+    built = build(spec, table.items)
     if len(table.dates) <= scoring.burn_in:
         raise DataError(
-            f"there are {len(table.dates)} days, not more than backtest.burn_in = {scoring.burn_in}"
+            f"the data have {len(table.dates)} days; backtest.burn_in = {scoring.burn_in} leaves "
+            f"none of them to score: give more days, or a smaller burn_in"
         )
     result = backtest(
-        setup.problems[0] if setup.joint else setup.problems,
-        setup.belief,
-        setup.starts[0] if setup.joint else [float(start) for start in setup.starts],
+        built.problems[0] if built.joint else built.problems,
+        built.belief,
+        built.starts[0] if built.joint else [float(start) for start in built.starts],
         table.demand,
         items=table.items,
         dates=table.dates,
-        context=table.contexts,
-        pool=setup.pool,
+        split_by=table.groups,
+        pool=built.pool,
         in_force=table.decisions,
         burn_in=scoring.burn_in,
         delay=scoring.delay,
-        rivals=scoring.rivals,
-        watch=watch,
-        **setup.options,
+        rules=scoring.rules,
+        progress=progress,
+        **built.options,
     )
-    return Trial(result, int(table.rows[scoring.burn_in :].sum()))
+    return SpecBacktest(result, int(table.rows[scoring.burn_in :].sum()))

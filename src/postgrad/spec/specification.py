@@ -1,5 +1,6 @@
-"""A whole specification: read, checked, and nothing in it executed."""
+"""A specification file: read and checked; no code in it is executed."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -7,32 +8,35 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from postgrad.errors import SpecificationError
-from postgrad.spec.data import AnyContext, Columns
+from postgrad.spec.data import AnySplit, Columns, SplitByWeekday
 from postgrad.spec.parts.beliefs import AnyBelief
 from postgrad.spec.parts.costs import AnyCost
 from postgrad.spec.parts.models import AnyModel
-from postgrad.spec.parts.part import Name, Number, Numbers, Part
 from postgrad.spec.parts.sets import AnySet
-from postgrad.spec.rules_of_thumb import rule
+from postgrad.spec.parts.toml_table import Name, Number, Numbers, TomlTable
+from postgrad.spec.rules_of_thumb import rule_named
 
-# A specification is written by hand.
+# Bytes of a file, and dots in a key: far more than anybody writes by hand.
 _LARGEST, _DEEPEST = 1_000_000, 100
 
+# The tables and keys of a problem that is not given whole by `[problem]`.
+PARTS = ("cost", "model", "belief", "feasible", "start")
 
-class ReadyMade(Part):
+
+class NamedProblem(TomlTable):
     """A problem of the testbed, with its prior."""
 
     name: Name
 
 
-class UserCode(Part):
+class UserCode(TomlTable):
     """A function of the user's own that returns a problem, a belief and a decision."""
 
     python: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", max_length=200)]
 
 
-class Settings(Part):
-    """How the agent decides."""
+class AgentSettings(TomlTable):
+    """`[settings]`: how the agent decides."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     iterations: Annotated[int, Field(ge=1, le=10_000)] | None = None
@@ -44,67 +48,66 @@ class Settings(Part):
     preset: Literal["newton", "paper"] = "newton"
 
 
-class Scoring(Part):
-    """How a backtest scores."""
+class BacktestSettings(TomlTable):
+    """`[backtest]`: how a backtest scores."""
 
     burn_in: Annotated[int, Field(ge=0)] = 0
     delay: Annotated[int, Field(ge=0)] = 0
-    rivals: list[Name] | None = None
+    rules: list[Name] | None = None
 
     @model_validator(mode="after")
-    def _check(self) -> "Scoring":
-        for name in self.rivals or ():
-            rule(name)
+    def _check(self) -> "BacktestSettings":
+        for name in self.rules or ():
+            rule_named(name)
         return self
 
 
-class Specification(Part):
+class Specification(TomlTable):
     """A decision problem, its data, and how to score it.
 
     Attributes:
         title: For tables and figures.
         data: What the columns mean.
-        problem: A ready-made problem, or the user's own code; instead of the next five.
+        problem: A problem of the testbed, or the user's own code; instead of the next five.
         cost: What a decision costs.
-        model: How demand comes about.
-        belief: What is believed of the model's parameters at first.
-        feasible: Where decisions may lie.
-        start: The decision before anything is known.
-        context: What is known before a decision.
+        model: The distribution of demand.
+        belief: The prior of the model's parameters.
+        feasible: The allowed decisions.
+        start: The decision before any data.
+        split_by: Which rows share a belief and a decision; all rows, if not given.
         settings: How the agent decides.
         backtest: How a backtest scores.
     """
 
     title: str = ""
     data: Columns
-    problem: ReadyMade | UserCode | None = None
+    problem: NamedProblem | UserCode | None = None
     cost: AnyCost | None = None
     model: AnyModel | None = None
     belief: AnyBelief | None = None
     feasible: AnySet | None = None
     start: Numbers | None = None
-    context: AnyContext | None = None
-    settings: Settings = Settings()
-    backtest: Scoring = Scoring()
+    split_by: AnySplit | None = None
+    settings: AgentSettings = AgentSettings()
+    backtest: BacktestSettings = BacktestSettings()
 
     @model_validator(mode="after")
     def _check(self) -> "Specification":
-        parts = ("cost", "model", "belief", "feasible", "start")
-        given = [name for name in parts if getattr(self, name) is not None]
+        given = [name for name in PARTS if getattr(self, name) is not None]
         if self.problem is not None and given:
             raise ValueError(f"`problem` comes with everything; leave out {', '.join(given)}")
-        missing = [name for name in parts if name not in given]
+        missing = [name for name in PARTS if name not in given]
         if self.problem is None and missing:
             raise ValueError(f"give either `problem`, or also {', '.join(missing)}")
-        if self.problem is None and self.belief is not None and self.model is not None:
+        if self.belief is not None and self.model is not None:
             known, asked = self.belief.parameters, set(self.model.parameters)
             if known != asked:
                 raise ValueError(
                     f"belief: the model {self.model.kind!r} has the parameters {sorted(asked)}, "
                     f"but the belief {self.belief.kind!r} is about {sorted(known)}"
                 )
-        if self.context is not None and self.context.kind == "weekday" and self.data.date is None:
-            raise ValueError("context: weekdays are read off the date; give data.date")
+        if isinstance(self.split_by, SplitByWeekday) and self.data.date is None:
+            raise ValueError("split_by: weekdays are read off the date; give data.date")
         return self
 
 
@@ -113,10 +116,10 @@ def load(source: str | Path, *, allow_code: bool = False) -> Specification:
 
     Args:
         source: The path.
-        allow_code: Whether it may name the user's own Python.
+        allow_code: Whether the file may name the user's own Python.
 
     Raises:
-        SpecificationError: Listing everything that is wrong with it.
+        SpecificationError: If the file is wrong; the message lists all errors.
     """
     path = Path(source)
     try:
@@ -128,10 +131,8 @@ def load(source: str | Path, *, allow_code: bool = False) -> Specification:
         raise SpecificationError(f"{path} is larger than {_LARGEST} bytes: no specification")
     try:
         text = raw.decode("utf-8")
-        # `a.a.a...` takes the parser a time that grows with the square of its length.
-        if any(
-            part.count(".") > _DEEPEST for line in text.splitlines() for part in line.split(",")
-        ):
+        # The parser needs a time that grows with the square of the dots in a key `a.a.a...`.
+        if any(part.count(".") > _DEEPEST for part in re.split(r"[\n,]", text)):
             raise RecursionError
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -141,29 +142,34 @@ def load(source: str | Path, *, allow_code: bool = False) -> Specification:
     specification = parse(content, str(path))
     if isinstance(specification.problem, UserCode) and not allow_code:
         raise SpecificationError(
-            f"{path} names Python code, {specification.problem.python!r}; nothing was run. Say "
-            f"--allow-code if you trust it"
+            f"{path} names Python code, {specification.problem.python!r}; nothing was run. If you "
+            f"trust it, allow it with --allow-code"
         )
     return specification
 
 
 def parse(content: dict[str, Any], where: str = "the specification") -> Specification:
-    """Check what a specification file holds.
+    """Check the content of a specification file.
+
+    Args:
+        content: The tables and keys of the file.
+        where: The file, for error messages.
 
     Raises:
-        SpecificationError: Listing everything that is wrong with it.
+        SpecificationError: If the content is wrong; the message lists all errors.
     """
     try:
         return Specification.model_validate(content)
     except ValidationError as error:
         found: dict[str, list[str]] = {}
-        for one in error.errors():
-            found.setdefault(_place(one["loc"]), []).append(_words(one))
-        # Of what may be a number or a list, and is a wrong list, the wrong entry is told.
+        for detail in error.errors():
+            found.setdefault(_place(detail["loc"]), []).append(_message(detail))
+        # Where a number or a list is allowed and an entry of the list is wrong, pydantic also says
+        # that the list is no number: only the entry is reported.
         within = {place.rpartition("[")[0] for place in found}
         lines = [
-            f"  {place}: {'; or: '.join(dict.fromkeys(words))}"
-            for place, words in found.items()
+            f"  {place}: {'; or: '.join(dict.fromkeys(messages))}"
+            for place, messages in found.items()
             if place not in within
         ]
         raise SpecificationError(f"{where} is wrong in:\n" + "\n".join(lines)) from None
@@ -171,11 +177,12 @@ def parse(content: dict[str, Any], where: str = "the specification") -> Specific
         raise SpecificationError(f"{where} is nested too deeply") from None
 
 
-_TYPES = ("str", "float", "Levels", "ReadyMade", "UserCode")
+# What pydantic adds to a place for each type that a value could have had.
+_TYPES = ("str", "float", "Levels", "NamedProblem", "UserCode")
 
 
 def _place(steps: tuple[int | str, ...]) -> str:
-    """Where in the file: data.items[2]. Without pydantic's names of what it could have been."""
+    """Where in the file, such as data.items[2]."""
     text = ""
     for step in steps:
         if isinstance(step, str) and (step in _TYPES or step.endswith("]")):
@@ -184,7 +191,7 @@ def _place(steps: tuple[int | str, ...]) -> str:
     return text or "the whole"
 
 
-def _words(error: Any) -> str:
+def _message(error: Any) -> str:
     message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         return "there is no such key"

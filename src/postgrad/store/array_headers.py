@@ -1,4 +1,4 @@
-"""Descriptions of stored arrays: each is kept once, and known by its number."""
+"""Headers of stored arrays (path, type and shape of each): stored once, referred to by number."""
 
 import sqlite3
 
@@ -7,17 +7,16 @@ from postgrad.store.checksum import Field, digest
 from postgrad.store.database import Database
 
 
-class Layouts:
-    """The headers of a database and their numbers, as far as they have been asked for."""
+class ArrayHeaders:
+    """The headers of a database and their numbers, cached."""
 
     def __init__(self, database: Database):
-        """Args: where they are."""
         self._database = database
         self._numbers: dict[str, int] = {}
         self._headers: dict[Field, str] = {}
 
     def forget(self) -> None:
-        """Forgets all: what was learned in a transaction that came to nothing is not there."""
+        """Empty the cache: a header stored in a transaction that was undone is not there."""
         self._numbers.clear()
         self._headers.clear()
 
@@ -25,15 +24,14 @@ class Layouts:
         """The header of a number.
 
         Raises:
-            StoreError: If it is damaged or missing.
+            StoreError: If the header is damaged or missing.
         """
         if number not in self._headers:
             found = connection.execute(
-                "SELECT header, checksum FROM layouts WHERE layout = ?", (number,)
+                "SELECT header, checksum FROM array_headers WHERE number = ?", (number,)
             ).fetchone()
-            identity = self._database.identity
-            if found is None or found[1] != digest(identity, number, found[0]):
-                raise StoreError("a description of stored arrays is damaged; restore a backup")
+            if found is None or found[1] != digest(self._database.identity, number, found[0]):
+                raise StoreError(f"header {number!r} of stored arrays is damaged; restore a backup")
             self._headers[number] = found[0]
         return self._headers[number]
 
@@ -41,15 +39,15 @@ class Layouts:
         """The number of a header, which is stored if it is new, inside the open transaction."""
         if header not in self._numbers:
             found = connection.execute(
-                "SELECT layout FROM layouts WHERE header = ?", (header,)
+                "SELECT number FROM array_headers WHERE header = ?", (header,)
             ).fetchone()
             if found is None:
-                last = connection.execute("SELECT coalesce(max(layout), 0) FROM layouts")
-                number = int(last.fetchone()[0]) + 1
+                self._database.on_undo(self.forget)
+                last = connection.execute("SELECT coalesce(max(number), 0) FROM array_headers")
+                found = (int(last.fetchone()[0]) + 1,)
+                checksum = digest(self._database.identity, *found, header)
                 connection.execute(
-                    "INSERT INTO layouts VALUES (?, ?, ?)",
-                    (number, header, digest(self._database.identity, number, header)),
+                    "INSERT INTO array_headers VALUES (?, ?, ?)", (*found, header, checksum)
                 )
-                return number  # remembered when it has been committed
             self._numbers[header] = found[0]
         return self._numbers[header]

@@ -1,9 +1,8 @@
-"""What was acknowledged, noted beside the database.
+"""The number of the last commit of each stream, in a small file beside the database.
 
-SQLite's log ends at its first damaged page: what comes after is dropped without a word, as if it
-had never been committed. So after each commit its number goes into a small file of its own, one
-slot for each stream. It is not forced to the disk: after a crash of the machine it may be behind,
-which does no harm. A witness ahead of the database proves that something acknowledged was lost.
+SQLite's log ends at its first damaged page: what follows is dropped without an error, as if it had
+never been committed. A marker ahead of the database proves that acknowledged commits were lost. The
+marker is not forced to the disk: after a crash of the machine it may be behind, which does no harm.
 """
 
 import os
@@ -16,15 +15,19 @@ _SLOT = struct.Struct(f"<16sqq{SIZE}s")
 _WIDTH = 64
 
 
-class Witness:
-    """The file `<database>-acknowledged`. A slot that is damaged testifies nothing."""
+class CommitMarker:
+    """The file `<database>-acknowledged`, with a slot for each stream.
+
+    Attributes:
+        path: The file.
+    """
 
     def __init__(self, database: str):
         self.path = f"{database}-acknowledged"
         self._file: int | None = None
 
     def read(self) -> dict[int, tuple[bytes, int]]:
-        """The store's identity and the last commit, for each stream."""
+        """The store's identity and the last commit of each stream; damaged slots are left out."""
         try:
             data = Path(self.path).read_bytes()
         except FileNotFoundError:
@@ -36,25 +39,24 @@ class Witness:
                 slots[stream] = (identity, commits)
         return slots
 
-    def open(self) -> None:
-        """Opens the file for writing."""
+    def open(self) -> int:
+        """Open the file for writing, if it is not open; returns its descriptor."""
         if self._file is None:
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return self._file
 
     def write(self, identity: bytes, stream: int, commits: int) -> None:
-        """Notes a commit."""
-        self.open()
-        assert self._file is not None
+        """Write the number of a stream's last commit."""
         slot = _SLOT.pack(identity, stream, commits, digest(identity, stream, commits))
-        os.pwrite(self._file, slot, _WIDTH * (stream - 1))
+        os.pwrite(self.open(), slot, _WIDTH * (stream - 1))
 
     def clear(self) -> None:
-        """Forgets everything, where the database that it told of is given up."""
+        """Delete the file."""
         self.close()
         Path(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -1,4 +1,4 @@
-"""One SQLite database, opened with care: what is wrong with it is said in words."""
+"""One SQLite database: opened and checked, with transactions, and errors that say what to do."""
 
 import os
 import sqlite3
@@ -11,30 +11,30 @@ from typing import Self
 from postgrad.errors import StoreError
 from postgrad.store import schema
 from postgrad.store.checksum import digest
-from postgrad.store.commit_marker import Witness
+from postgrad.store.commit_marker import CommitMarker
 
-# How long to wait for another process that is writing.
+# The longest wait for another process that is writing.
 PATIENCE_S = 10.0
-# Larger files are not read from end to end when they are opened.
+# Larger files (in bytes) are not read from end to end when they are opened.
 SMALL = 64 << 20
-# Pages in the log before they are copied into the database. More of them are copied less often, as
-# the same few pages change with every batch.
+# Pages in SQLite's log before they are copied into the database. Many, since every batch changes
+# the same few pages, which are then copied less often.
 _LOG_PAGES = 2000
 
 _ADVICE = {
     "SQLITE_BUSY": "another process has kept it locked for {patience:g} s; try again, or end it",
     "SQLITE_LOCKED": "another process keeps it locked; try again, or end it",
-    "SQLITE_FULL": "the disk is full; nothing of this batch counts: make room and deliver it again",
-    "SQLITE_READONLY": "it cannot be written to; see to the permissions of file and folder",
-    "SQLITE_CANTOPEN": "it cannot be opened; see whether the folder exists and may be written to",
+    "SQLITE_FULL": "the disk is full; nothing of this batch counts: make room and observe it again",
+    "SQLITE_READONLY": "it cannot be written to; check the permissions of file and folder",
+    "SQLITE_CANTOPEN": "it cannot be opened; check that the folder exists and may be written to",
     "SQLITE_NOTADB": "it is no SQLite database, or its first bytes are damaged; restore a backup",
     "SQLITE_CORRUPT": "it is damaged; restore a backup, or try Agent(..., recover=True)",
-    "SQLITE_IOERR": "the disk failed or is full; nothing of this batch counts: deliver it again",
+    "SQLITE_IOERR": "the disk failed or is full; nothing of this batch counts: observe it again",
 }
 
 
 class Database:
-    """A file of streams, or a memory of them. Agents may share one.
+    """A file of streams, or streams in memory. Agents may share a database.
 
         with pg.Database("orders.db") as database:
             milk = pg.Agent(problem, belief, 15.0, path=database, name="milk")
@@ -45,44 +45,54 @@ class Database:
 
     Attributes:
         path: The file; None for memory.
-        recover: Whether to go on from the last good state if something is damaged.
-        lock: Held by whoever uses it: one thread at a time.
+        recover: Whether to go on from the last good state if the file is damaged.
+        lock: Held while the connection is used: by one thread at a time.
         identity: A random number that tells this database from others.
-        witness: What was acknowledged; None for memory.
-        testimony: What the witness said before the database was read.
+        commit_marker: The file that holds the last commit of each stream; None for memory.
+        marked_commits: What that file held before the database was read, by stream.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, recover: bool = False):
-        """Opens or makes the database, and checks it.
+        """Open or create the database, and check it.
 
         Args:
             path: The file; in memory, if not given.
-            recover: Whether to go on from the last good state if something is damaged.
+            recover: Whether to go on from the last good state if the file is damaged.
 
         Raises:
-            StoreError: If it is damaged, of a newer format, or something else altogether.
+            StoreError: If the file is damaged, of another format, or no store of postgrad.
         """
-        # SQLite follows links; the witness must lie beside the same file.
+        # SQLite follows links; the commit marker must lie beside the same file.
         self.path = None if path is None else os.path.realpath(os.fspath(path))
         self.recover, self._closed = recover, False
         self.lock = threading.RLock()
-        self.witness = None if self.path is None else Witness(self.path)
+        self.commit_marker = None if self.path is None else CommitMarker(self.path)
         self._connection: sqlite3.Connection | None = None
         self._depth = 0
         self._undos: list[Callable[[], None]] = []
         self._commits: list[tuple[int, int]] = []
         try:
-            # Read before the database: what is noted later may be of later commits.
-            self.testimony = {} if self.witness is None else self.witness.read()
+            # Read before the database: another process may commit, and mark it, at any time.
+            self.marked_commits = {} if self.commit_marker is None else self.commit_marker.read()
             self._connection = self._connect()
             self._prepare(self._connection)
-            if self.witness is not None:
-                self.witness.open()
+            if self.commit_marker is not None:
+                self.commit_marker.open()
         except BaseException as error:
             self.close()
             self._explain(error)
             raise
         _open.add(self)
+
+    def __repr__(self) -> str:
+        place = "in memory" if self.path is None else repr(self.path)
+        if self._closed:
+            return f"Database({place}, closed)"
+        names = self.streams()
+        shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+        with self.reading() as connection:
+            (count,) = connection.execute("SELECT coalesce(sum(stage), 0) FROM heads").fetchone()
+        return f"Database({place}, {len(names)} streams: [{shown}], {count} batches)"
 
     def __enter__(self) -> Self:
         return self
@@ -91,23 +101,21 @@ class Database:
         self.close()
 
     def streams(self) -> list[str]:
-        """The names of the streams, in the order in which they began.
+        """The names of the streams, in the order in which they were created.
 
         Raises:
-            StoreError: If they cannot be read.
+            StoreError: If the file cannot be read.
         """
         with self.reading() as connection:
             found = connection.execute("SELECT name FROM streams ORDER BY stream").fetchall()
         return [name for (name,) in found]
 
-    def holder(self, batch: str, streams: Sequence[str]) -> str | None:
-        """Which of some streams has a batch of that id; None if none has.
+    def stream_of_batch(self, batch: str, streams: Sequence[str]) -> str | None:
+        """The first of some streams that has a batch of that id; None if no stream has.
 
         Raises:
-            StoreError: If they cannot be read.
+            StoreError: If the file cannot be read.
         """
-        if not streams:
-            return None
         marks = ", ".join("?" * len(streams))
         with self.reading() as connection:
             found = connection.execute(
@@ -123,7 +131,7 @@ class Database:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The connection; made anew after a fork."""
+        """The connection; opened again after a fork."""
         if self._connection is None:
             if self._closed:
                 raise StoreError("the agent was closed; make a new one to go on")
@@ -132,7 +140,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """For statements that see one committed state each."""
+        """The connection, for single statements; errors of SQLite become `StoreError`s."""
         with self.lock:
             try:
                 yield self.connection
@@ -142,15 +150,15 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is observed inside counts at its end, or nothing of it does.
+        """All that is observed in the block is committed at its end, or none of it.
 
-        One commit for many batches takes little longer than for one. Until the end nothing is
-        durable, and other processes that want to write wait, so that blocks should be short. If
-        the block raises, agents are as they were. Transactions nest: one that raises inside
-        another undoes its own part.
+        One commit of many batches takes little longer than that of one. Before the end nothing is
+        durable, and other processes wait before they write, so that blocks should be short. If the
+        block raises, agents are as they were before it. Transactions nest: an inner one that raises
+        undoes its own part.
 
         Raises:
-            StoreError: If it could not be committed. Nothing of it counts then.
+            StoreError: If the commit failed; nothing of the block counts then.
         """
         with self.lock:
             whole, undos, commits = self._depth == 0, len(self._undos), len(self._commits)
@@ -161,7 +169,7 @@ class Database:
             try:
                 self._depth += 1
                 try:
-                    yield  # what is raised here is the caller's, and passes as it is
+                    yield  # errors raised here are the caller's, and pass unchanged
                 finally:
                     self._depth -= 1
                 with self.reading() as connection:
@@ -174,7 +182,7 @@ class Database:
                 raise
             if whole:
                 self._undos.clear()
-                self._acknowledge()
+                self._mark_commits()
 
     @property
     def in_transaction(self) -> bool:
@@ -182,32 +190,29 @@ class Database:
         return self._depth > 0
 
     def on_undo(self, undo: Callable[[], None]) -> None:
-        """Has something called, should the transaction that is open come to nothing."""
+        """Call `undo` if the open transaction is rolled back."""
         self._undos.append(undo)
 
     def note(self, stream: int, commits: int) -> None:
-        """Has the witness told of a commit, once the transaction that is open is there for good."""
+        """Mark the number of a stream's commit once the open transaction has been committed."""
         self._commits.append((stream, commits))
 
-    def _acknowledge(self) -> None:
-        """Tells the witness of commits, as well as can be.
-
-        They have happened, so that nothing is raised: a witness that is behind does no harm.
-        """
-        if self.witness is not None:
+    def _mark_commits(self) -> None:
+        """Write the commit marker. Failure is ignored: a marker that is behind does no harm."""
+        if self.commit_marker is not None:
             with suppress(OSError):
                 for stream, commits in dict(self._commits).items():
-                    self.witness.write(self.identity, stream, commits)
+                    self.commit_marker.write(self.identity, stream, commits)
         self._commits.clear()
 
-    def forget(self) -> None:
-        """Forgets what the witness said."""
-        if self.witness is not None:
-            self.witness.clear()
-        self.testimony = {}
+    def clear_commit_marker(self) -> None:
+        """Give up acknowledged commits that are missing from the database."""
+        if self.commit_marker is not None:
+            self.commit_marker.clear()
+        self.marked_commits = {}
 
     def close(self) -> None:
-        """Closes the connection; SQLite then copies its log into the database."""
+        """Close the connection; SQLite then copies its log into the database."""
         with self.lock:
             self._closed = True
             self._disconnect()
@@ -216,8 +221,8 @@ class Database:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        if self.witness is not None:
-            self.witness.close()
+        if self.commit_marker is not None:
+            self.commit_marker.close()
 
     def _undo(self, statements: list[str]) -> None:
         connection = self._connection
@@ -225,17 +230,17 @@ class Database:
             if connection is not None and connection.in_transaction:
                 for statement in statements:
                     connection.execute(statement)
-        except sqlite3.Error:  # then a new connection begins with what was committed
+        except sqlite3.Error:  # a new connection starts from what was committed
             self._disconnect()
 
     def _explain(self, error: BaseException) -> None:
-        """Raises a `StoreError` in words, if an error is about the file."""
+        """Raise a `StoreError` that names the file, if the error is about the file."""
         if isinstance(error, sqlite3.Error):
             raise self.error(f"{_advice(error)} ({error})") from error
-        if isinstance(error, UnicodeDecodeError):  # SQLite's own complaint quotes damaged text
+        if isinstance(error, UnicodeDecodeError):  # damaged text, quoted in SQLite's own message
             raise self.error(_ADVICE["SQLITE_CORRUPT"]) from error
         if isinstance(error, OSError):
-            raise self.error(f"{error}; see to the disk and its folder") from error
+            raise self.error(f"{error}; check the disk and the folder") from error
         if isinstance(error, StoreError) and not str(error).startswith(self._name):
             raise self.error(str(error)) from error
 
@@ -259,10 +264,6 @@ class Database:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if not _tables(connection):
             self._create(connection)
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        if application != schema.APPLICATION:
-            raise StoreError("this is a database, but none of postgrad's; choose another path")
-        self._migrate(connection)
         schema.check(connection)
         if self.path is not None:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -271,16 +272,16 @@ class Database:
             if os.path.getsize(self.path) <= SMALL:
                 self.check_pages(connection)
         found = connection.execute("SELECT identity, checksum FROM store").fetchone()
-        self.identity: bytes = found[0] if found else b""
-        checksum = found[1] if found else b""
+        self.identity: bytes
+        self.identity, checksum = found or (b"", b"")
         if checksum != digest(self.identity):
             raise StoreError("the store's identity is damaged; restore a backup")
-        if any(identity != self.identity for identity, _ in self.testimony.values()):
-            self._lost(f"{self._witness_path} tells of another store")
+        if any(identity != self.identity for identity, _ in self.marked_commits.values()):
+            self._commits_missing("is of another store")
 
     def _create(self, connection: sqlite3.Connection) -> None:
-        if self.testimony:
-            self._lost(f"the database is empty, but {self._witness_path} tells of commits")
+        if self.marked_commits:
+            self._commits_missing("has commits, but the database is empty")
         if self.path is not None:
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN IMMEDIATE")
@@ -288,40 +289,19 @@ class Database:
             schema.create(connection, os.urandom(16))
         connection.execute("COMMIT")
 
-    def _lost(self, what: str) -> None:
-        """Refuses, or forgets the testimony for good."""
+    def _commits_missing(self, why: str) -> None:
         if not self.recover:
             raise StoreError(
-                f"{what}: acknowledged batches are missing; restore both files from a backup, or "
-                f"go on without them with Agent(..., recover=True)"
+                f"{self.path}-acknowledged {why}: acknowledged batches are missing; restore both "
+                f"files from a backup, or go on without them with Agent(..., recover=True)"
             )
-        self.forget()
-
-    @property
-    def _witness_path(self) -> str:
-        return "" if self.witness is None else self.witness.path
-
-    def _migrate(self, connection: sqlite3.Connection) -> None:
-        if _version(connection) == schema.VERSION:
-            return
-        connection.execute("BEGIN IMMEDIATE")
-        version = _version(connection)  # another process may have been faster
-        while version < schema.VERSION and version in schema.MIGRATIONS:
-            schema.MIGRATIONS[version](connection)
-            version += 1
-        if version != schema.VERSION:
-            raise StoreError(
-                f"its format is {version}, and this postgrad knows formats up to "
-                f"{schema.VERSION}; install a newer postgrad"
-            )
-        connection.execute(f"PRAGMA user_version = {version}")
-        connection.execute("COMMIT")
+        self.clear_commit_marker()
 
     def check_pages(self, connection: sqlite3.Connection) -> None:
-        """Reads the whole database, and sees that tables and indices agree.
+        """Read the whole database, and check that tables and indices agree.
 
         Raises:
-            StoreError: If they do not.
+            StoreError: If the database is damaged.
         """
         wrong = _wrong_pages(connection)
         if wrong and self.recover:
@@ -345,22 +325,18 @@ def _tables(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
 def _code(error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
     return "_".join(name.split("_")[:2])
 
 
 def _advice(error: sqlite3.Error) -> str:
-    advice = _ADVICE.get(_code(error), "SQLite could not do it; restore a backup if it stays so")
+    advice = _ADVICE.get(_code(error), "SQLite failed; restore a backup if it fails again")
     return advice.format(patience=PATIENCE_S)
 
 
-# A connection must not be used on both sides of a fork: locks belong to a process. Closing it in
-# the child would not do either, so all are closed before the fork and made anew when used.
+# A connection must not be used on both sides of a fork, since locks belong to a process; nor can it
+# be closed in the child alone. So all are closed before the fork, and opened again when used.
 _open: "weakref.WeakSet[Database]" = weakref.WeakSet()
 _held: list[Database] = []
 

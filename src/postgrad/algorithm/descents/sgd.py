@@ -11,6 +11,7 @@ from jax import lax, random
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.descents.descent import Course, Descent, Stage
+from postgrad.algorithm.gradients import Sample
 from postgrad.algorithm.step_sizes import Constant, Schedule, positive
 from postgrad.beliefs import Belief
 from postgrad.numerics.validate import is_concrete
@@ -139,7 +140,7 @@ def take_steps(
         x, state, i = carry
         estimates = _map(
             lambda theta, key: objective.gradient.estimate(
-                problem, objective.mixture, x, theta, key
+                problem, x, Sample(theta, key, objective.mixture)
             ),
             *draws,
         )

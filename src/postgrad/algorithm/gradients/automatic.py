@@ -5,13 +5,12 @@ from typing import ClassVar
 from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.gradients.enumerate import Enumerate
-from postgrad.algorithm.gradients.gradient import Gradient
+from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.algorithm.gradients.pathwise import Pathwise
 from postgrad.algorithm.gradients.score import Score
-from postgrad.beliefs import Belief
 from postgrad.problem.problem import Decision, Problem
 
-# Beyond so many values a sum over them costs more than it saves.
+# With more values a sum over all of them costs more than its lack of noise saves.
 _FEW = 256
 
 
@@ -24,21 +23,12 @@ class Automatic(Gradient):
     unbiased: ClassVar[bool] = True
     along_paths: ClassVar[bool] = True
 
-    def surrogate(
-        self,
-        problem: Problem,
-        mixture: Belief | None,
-        x: Decision,
-        theta: PyTree,
-        key: Array,
-        baseline: float | Array = 0.0,
-    ) -> tuple[Array, Array]:
-        """The choice is made when the program is traced, and costs nothing when it runs."""
-        chosen = self.choice(problem, x, theta)
-        return chosen.surrogate(problem, mixture, x, theta, key, baseline)
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
+        """That of the chosen estimator; the choice is made when the program is traced."""
+        return self.choice(problem, x, sample.theta).surrogate(problem, x, sample)
 
     def choice(self, problem: Problem, x: Decision, theta: PyTree) -> Gradient:
-        """The estimator for the problem."""
+        """The estimator that the model allows."""
         kind = problem.kind(x, theta)
         if kind.has_rsample:
             return Pathwise()

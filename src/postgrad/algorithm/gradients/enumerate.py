@@ -6,34 +6,24 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from postgrad.algorithm.gradients.gradient import Gradient
-from postgrad.beliefs import Belief
+from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.errors import GradientError
 from postgrad.problem.problem import Decision, Problem
 
 
 class Enumerate(Gradient):
-    """The exact derivative where xi has finitely many values, as a sale or a count out of n has.
+    """The exact derivative where xi has finitely many values, such as a count out of n.
 
     grad_x sum_k f(k; x, theta) h(x, k)
 
-    No draw of xi, hence none of its noise; a cost that jumps between values does no harm.
+    xi is not drawn, so there is no noise of xi; the cost may jump between values.
     """
 
     unbiased: ClassVar[bool] = True
 
-    def surrogate(
-        self,
-        problem: Problem,
-        mixture: Belief | None,
-        x: Decision,
-        theta: PyTree,
-        key: Array,
-        baseline: float | Array = 0.0,
-    ) -> tuple[Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """H(x, theta)."""
-        del mixture, key, baseline
-        law = problem.model(x, theta)
+        law = problem.model(x, sample.theta)
         values = law.enumerate_support(expand=False)
         costs = jax.vmap(lambda xi: problem.cost(x, xi))(values)
         expected = jnp.sum(jnp.exp(jax.vmap(law.log_prob)(values)) * costs)

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import jax
 from jax import lax
@@ -14,12 +14,30 @@ from postgrad.numerics.module import Module
 from postgrad.problem.problem import Decision, Problem
 
 
+class Sample(NamedTuple):
+    """What one estimate is computed from.
+
+    Attributes:
+        theta: One draw from pi_t.
+        key: The randomness of xi ~ f(.; x, theta).
+        mixture: pi_t, for estimators that use its mixture density; None for the others.
+        baseline: b, subtracted from the cost that a score is multiplied with; zero in the paper.
+            Any b that does not depend on xi keeps the mean, since E grad_x log f = 0; a b near the
+            expected cost makes the variance far smaller.
+    """
+
+    theta: PyTree
+    key: Array
+    mixture: Belief | None = None
+    baseline: float | Array = 0.0
+
+
 class Gradient(Module):
     """An estimate of the gradient in x of E_{theta ~ pi} H(x, theta), from one draw of theta.
 
     An estimator is the derivative of a surrogate: a function of x, given theta and a key for xi,
-    whose derivative at x is the estimate. Derivatives of averages of surrogates are then averages
-    of estimates, at the price of one.
+    whose derivative at x is the estimate. The average of many estimates is then one derivative, of
+    the average of the surrogates.
 
     Laws, checked for every final class of this room: the mean over draws equals the finite
     difference of the exact Bayesian average within its standard error, if `unbiased` says so, and
@@ -27,8 +45,8 @@ class Gradient(Module):
 
     Attributes:
         unbiased: Whether the mean over draws is the gradient of the averaged cost.
-        uses_mixture: Whether `surrogate` reads the belief's mixture density. Others never touch
-            the belief, and are given None.
+        uses_mixture: Whether `surrogate` reads the belief's mixture density. The other estimators
+            never touch `Sample.mixture`.
         along_paths: Whether the estimate is the derivative along the sampled path x -> xi wherever
             draws are differentiable, so that xi may be drawn in any way that leaves the
             distribution of the cost as it is.
@@ -40,47 +58,28 @@ class Gradient(Module):
 
     @abc.abstractmethod
     def surrogate(
-        self,
-        problem: Problem,
-        mixture: Belief | None,
-        x: Decision,
-        theta: PyTree,
-        key: Array,
-        baseline: float | Array = 0.0,
+        self, problem: Problem, x: Decision, sample: Sample
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """What to differentiate in x, and the cost itself.
-
-        Args:
-            problem: Cost and model.
-            mixture: pi_t, if `uses_mixture`; else None.
-            x: Where.
-            theta: One draw from pi_t.
-            key: Decides xi ~ f(.; x, theta).
-            baseline: b, subtracted from the cost that a score is multiplied with; zero in the
-                paper. Any b that does not depend on xi keeps the mean, since E grad_x log f = 0;
-                a b near the expected cost makes the variance far smaller.
-        """
+        """The number to differentiate in x, and the cost itself."""
 
     @abc.abstractmethod
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """Whether `baseline` makes a difference."""
+        """Whether `Sample.baseline` makes a difference."""
 
     @abc.abstractmethod
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """Raise `GradientError` where the estimator would be wrong for the problem."""
 
-    def estimate(
-        self, problem: Problem, mixture: Belief | None, x: Decision, theta: PyTree, key: Array
-    ) -> Decision:
+    def estimate(self, problem: Problem, x: Decision, sample: Sample) -> Decision:
         """The derivative of the surrogate: the estimate from one draw of (theta, xi)."""
-        return jax.grad(lambda x: self.surrogate(problem, mixture, x, theta, key)[0])(x)
+        return jax.grad(lambda x: self.surrogate(problem, x, sample)[0])(x)
 
 
 def check_score(problem: Problem, x: Decision, theta: PyTree) -> None:
-    """A score exists only where the support of xi stays put as x moves.
+    """A score exists only if the support of xi does not depend on x.
 
-    Where it moves, the derivative of the integral has a term at the boundary, which no density
-    ratio sees.
+    If it does, the derivative of the integral has a term at the boundary of the support, which the
+    score leaves out.
 
     Raises:
         GradientError: If the support depends on x.
@@ -94,18 +93,13 @@ def check_score(problem: Problem, x: Decision, theta: PyTree) -> None:
 
 
 def score_surrogate(
-    problem: Problem,
-    log_f: Callable[[Decision, Array], Array],
-    x: Decision,
-    theta: PyTree,
-    key: Array,
-    baseline: float | Array,
+    problem: Problem, log_f: Callable[[Decision, Array], Array], x: Decision, sample: Sample
 ) -> tuple[Array, Array]:
-    """H + (h - b) log_f with xi ~ f(.; x, theta) held fixed.
+    """h + (h - b) log_f with xi ~ f(.; x, theta) held fixed.
 
     Its derivative is grad_x h(x, xi) + (h(x, xi) - b) grad_x log_f(x, xi).
     """
     # at a fixed x, as some draws refuse to be differentiated
-    xi = problem.model(lax.stop_gradient(x), theta).sample(key)
+    xi = problem.model(lax.stop_gradient(x), sample.theta).sample(sample.key)
     h = problem.cost(x, xi)
-    return h + lax.stop_gradient(h - baseline) * log_f(x, xi), h
+    return h + lax.stop_gradient(h - sample.baseline) * log_f(x, xi), h

@@ -5,8 +5,7 @@ from typing import ClassVar
 
 from jaxtyping import Array, PyTree
 
-from postgrad.algorithm.gradients.gradient import Gradient, check_score, score_surrogate
-from postgrad.beliefs import Belief
+from postgrad.algorithm.gradients.gradient import Gradient, Sample, check_score, score_surrogate
 from postgrad.problem.problem import Decision, Problem
 
 
@@ -20,19 +19,11 @@ class MixtureScore(Gradient):
     unbiased: ClassVar[bool] = True
     uses_mixture: ClassVar[bool] = True
 
-    def surrogate(
-        self,
-        problem: Problem,
-        mixture: Belief | None,
-        x: Decision,
-        theta: PyTree,
-        key: Array,
-        baseline: float | Array = 0.0,
-    ) -> tuple[Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """Both terms at one draw."""
-        assert mixture is not None  # `uses_mixture`
-        log_f_hat = functools.partial(mixture.log_mixture, problem.model)
-        return score_surrogate(problem, log_f_hat, x, theta, key, baseline)
+        assert sample.mixture is not None  # `uses_mixture`
+        log_f_hat = functools.partial(sample.mixture.log_mixture, problem.model)
+        return score_surrogate(problem, log_f_hat, x, sample)
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
         """Where the model depends on x."""

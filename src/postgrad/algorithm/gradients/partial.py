@@ -5,13 +5,12 @@ from typing import ClassVar
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from postgrad.algorithm.gradients.gradient import Gradient
-from postgrad.beliefs import Belief
+from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.problem.problem import Decision, Problem
 
 
 class Partial(Gradient):
-    """grad_x h(x, xi) with xi held fixed, blind to what x does to the data.
+    """grad_x h(x, xi) with xi held fixed: the effect of x on the distribution of xi is left out.
 
     Biased where the model depends on x: descent with it ends at the performatively stable point
     (Perdomo et al., 2020), not at the optimum.
@@ -19,18 +18,9 @@ class Partial(Gradient):
 
     unbiased: ClassVar[bool] = False
 
-    def surrogate(
-        self,
-        problem: Problem,
-        mixture: Belief | None,
-        x: Decision,
-        theta: PyTree,
-        key: Array,
-        baseline: float | Array = 0.0,
-    ) -> tuple[Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """The cost with xi held fixed."""
-        del mixture, baseline
-        cost = problem.cost(x, problem.model(lax.stop_gradient(x), theta).sample(key))
+        cost = problem.cost(x, problem.model(lax.stop_gradient(x), sample.theta).sample(sample.key))
         return cost, cost
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
@@ -39,4 +29,4 @@ class Partial(Gradient):
         return False
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """Biased by intent."""
+        """Nothing: the estimator is biased on purpose."""

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from jaxtyping import Array, PyTree
 
-from postgrad.algorithm.gradients.gradient import Gradient
-from postgrad.beliefs import Belief
+from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.errors import GradientError
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.problem.problem import Decision, Problem
 
 
@@ -26,18 +26,10 @@ class Pathwise(Gradient):
     unbiased: ClassVar[bool] = True
     along_paths: ClassVar[bool] = True
 
-    def surrogate(
-        self,
-        problem: Problem,
-        mixture: Belief | None,
-        x: Decision,
-        theta: PyTree,
-        key: Array,
-        baseline: float | Array = 0.0,
-    ) -> tuple[Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """The cost along the path of one draw."""
-        del mixture, baseline
-        cost = problem.cost(x, problem.model(x, theta).sample(key))
+        xi = computed_once(problem.model(x, sample.theta).sample(sample.key), sample.key)
+        cost = problem.cost(x, xi)
         return cost, cost
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
@@ -46,7 +38,7 @@ class Pathwise(Gradient):
         return False
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """A model that depends on x must be reparameterised, else half the derivative is lost."""
+        """If the model depends on x, draws must be differentiable in x."""
         kind = problem.kind(x, theta)
         if kind.depends_on_decision and not kind.has_rsample:
             raise GradientError(

@@ -4,8 +4,7 @@ from typing import ClassVar
 
 from jaxtyping import Array, PyTree
 
-from postgrad.algorithm.gradients.gradient import Gradient, check_score, score_surrogate
-from postgrad.beliefs import Belief
+from postgrad.algorithm.gradients.gradient import Gradient, Sample, check_score, score_surrogate
 from postgrad.distributions.density import log_density
 from postgrad.problem.problem import Decision, Problem
 
@@ -21,19 +20,10 @@ class Score(Gradient):
 
     unbiased: ClassVar[bool] = True
 
-    def surrogate(
-        self,
-        problem: Problem,
-        mixture: Belief | None,
-        x: Decision,
-        theta: PyTree,
-        key: Array,
-        baseline: float | Array = 0.0,
-    ) -> tuple[Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """Both terms at one draw."""
-        del mixture
         return score_surrogate(
-            problem, lambda x, xi: log_density(problem.model(x, theta), xi), x, theta, key, baseline
+            problem, lambda x, xi: log_density(problem.model(x, sample.theta), xi), x, sample
         )
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:

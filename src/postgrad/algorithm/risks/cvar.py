@@ -5,7 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from postgrad.algorithm.risks.risk import Risk, as_quantile
+from postgrad.algorithm.risks.risk import Risk
+from postgrad.errors import SettingError
+from postgrad.numerics.validate import as_number
 
 
 class CVaR(Risk):
@@ -26,7 +28,9 @@ class CVaR(Risk):
     quantile: Float[Array, ""]
 
     def __init__(self, quantile: Any):
-        self.quantile = as_quantile(quantile)
+        self.quantile = as_number(
+            quantile, SettingError, "quantile", "a number in [0, 1)", lambda q: (q >= 0) & (q < 1)
+        )
 
     def value(self, costs: Array) -> Array:
         """The weighted sum."""

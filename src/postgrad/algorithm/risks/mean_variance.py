@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from postgrad.algorithm.risks.risk import Risk
 from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_number
 
 
 class MeanVariance(Risk):
@@ -26,9 +26,7 @@ class MeanVariance(Risk):
     c: Float[Array, ""]
 
     def __init__(self, c: Any):
-        self.c = as_array(c, SettingError, "c")
-        if self.c.shape != () or (is_concrete(self.c) and not self.c >= 0):
-            raise SettingError(f"c must be a number, zero or more, got {c!r}")
+        self.c = as_number(c, SettingError, "c", "a number, zero or more", lambda c: c >= 0)
 
     def value(self, costs: Array) -> Array:
         """Mean and variance of the draws."""

@@ -4,9 +4,7 @@ import abc
 
 from jaxtyping import Array, Float
 
-from postgrad.errors import SettingError
 from postgrad.numerics.module import Module
-from postgrad.numerics.validate import as_array, is_concrete
 
 
 class Risk(Module):
@@ -33,15 +31,3 @@ class Risk(Module):
     @abc.abstractmethod
     def weights(self, costs: Float[Array, " m"]) -> Float[Array, " m"]:
         """w_j: what each cost adds to rho when it rises by one."""
-
-
-def as_quantile(value: object) -> Array:
-    """A number in [0, 1).
-
-    Raises:
-        SettingError: If the value is not one.
-    """
-    quantile = as_array(value, SettingError, "quantile")
-    if quantile.shape != () or (is_concrete(quantile) and not 0.0 <= quantile < 1.0):
-        raise SettingError(f"quantile must be a number in [0, 1), got {value!r}")
-    return quantile

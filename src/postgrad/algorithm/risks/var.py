@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from postgrad.algorithm.risks.risk import Risk, as_quantile
+from postgrad.algorithm.risks.risk import Risk
 from postgrad.errors import SettingError
-from postgrad.numerics.validate import is_concrete
+from postgrad.numerics.validate import as_number
 
 
 class VaR(Risk):
@@ -32,9 +32,9 @@ class VaR(Risk):
     quantile: Float[Array, ""]
 
     def __init__(self, quantile: Any):
-        self.quantile = as_quantile(quantile)
-        if is_concrete(self.quantile) and not self.quantile > 0:
-            raise SettingError(f"quantile must be a number in (0, 1), got {quantile!r}")
+        self.quantile = as_number(
+            quantile, SettingError, "quantile", "a number in (0, 1)", lambda q: (q > 0) & (q < 1)
+        )
 
     def value(self, costs: Array) -> Array:
         """The weighted sum."""

@@ -1,4 +1,4 @@
-"""Where decisions may lie. Every set here knows the nearest point of itself: `project`."""
+"""Where decisions may lie: sets with `project`, which computes the nearest point of the set."""
 
 from postgrad.problem.feasible.ball import Ball as Ball
 from postgrad.problem.feasible.box import Box as Box

@@ -5,7 +5,7 @@ import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from postgrad.errors import FeasibleSetError
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_array, as_number
 from postgrad.problem.feasible.box import as_decision
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
@@ -28,11 +28,9 @@ class Ball(FeasibleSet):
 
     def __init__(self, center: npt.ArrayLike, radius: npt.ArrayLike):
         self.center = as_array(center, FeasibleSetError, "center")
-        self.radius = as_array(radius, FeasibleSetError, "radius")
-        if self.radius.ndim:
-            raise FeasibleSetError(f"radius must be one number, got shape {self.radius.shape}")
-        if is_concrete(self.radius) and not self.radius > 0:
-            raise FeasibleSetError(f"radius must be positive, got {self.radius}")
+        self.radius = as_number(
+            radius, FeasibleSetError, "radius", "a positive number", lambda radius: radius > 0
+        )
 
     def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Along the straight line to the centre."""

@@ -1,7 +1,5 @@
 """A lower and an upper bound for every entry."""
 
-import contextlib
-
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
@@ -85,12 +83,7 @@ def as_decision(
     return x
 
 
-def _as_side(value: npt.ArrayLike, missing: float, what: str) -> Array:
-    if not is_concrete(value):
-        return jnp.asarray(value, dtype=jnp.float64)
-    absent, present = np.asarray(False), value
-    with contextlib.suppress(TypeError, ValueError):  # not numbers: as_numbers says so
-        absent = np.asarray(value, dtype=np.float64) == missing
-        if absent.any():
-            present = np.where(absent, 0.0, value)
-    return jnp.asarray(np.where(absent, missing, as_numbers(present, FeasibleSetError, what)))
+def _as_side(value: npt.ArrayLike, unbounded: float, what: str) -> Array:
+    if is_concrete(value):
+        return jnp.asarray(as_numbers(value, FeasibleSetError, what, infinite=unbounded))
+    return jnp.asarray(value, dtype=jnp.float64)

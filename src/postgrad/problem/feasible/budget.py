@@ -7,7 +7,7 @@ import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from postgrad.errors import FeasibleSetError
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_array, as_number, is_concrete
 from postgrad.problem.feasible.box import as_bounds, as_decision
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
@@ -16,7 +16,7 @@ class Budget(FeasibleSet):
     """X = {x : low <= x <= high, sum(weights * x) <= total}.
 
     Proj_X(x) = clip(x - lambda * weights, low, high), with the smallest lambda >= 0 that keeps the
-    budget. lambda is the price of the budget: zero if it does not bind.
+    budget. lambda is the price of the budget: zero if the budget does not bind.
 
     Args:
         low: The lower bounds, a number or an array that broadcasts to weights; -inf for none.
@@ -43,9 +43,7 @@ class Budget(FeasibleSet):
     ):
         bounds = as_bounds(low, high)
         self.weights = as_array(weights, FeasibleSetError, "weights")
-        self.total = as_array(total, FeasibleSetError, "total")
-        if self.total.ndim:
-            raise FeasibleSetError(f"total must be one number, got shape {self.total.shape}")
+        self.total = as_number(total, FeasibleSetError, "total")
         try:
             self.low, self.high = (jnp.broadcast_to(side, self.weights.shape) for side in bounds)
         except ValueError as problem:
@@ -57,7 +55,7 @@ class Budget(FeasibleSet):
             raise FeasibleSetError(f"weights must be positive, got {np.min(self.weights)}")
         if is_concrete(self.low, self.weights, self.total):
             least = np.asarray(self.weights) * np.asarray(self.low)
-            # Three times 0.1 is more than 0.3 in float64, and still no empty set.
+            # 0.1 + 0.1 + 0.1 > 0.3 in float64, which must not make the set empty.
             rounding = 4 * np.finfo(np.float64).eps * np.sum(np.abs(least))
             if least.sum() - rounding > self.total:
                 raise FeasibleSetError(
@@ -93,9 +91,9 @@ class Budget(FeasibleSet):
         ends = (jnp.asarray(0), jnp.asarray(knots.size - 1))
         first, last = jax.lax.fori_loop(0, knots.size.bit_length(), halve, ends)
 
-        # On that segment one linear equation gives the price, and once more in terms of the
+        # On that segment one linear equation gives the price, and a second one corrects the
         # decision: where x is far away, price * w is large and its rounding would break the budget.
-        # If nothing moves, the price is the last knot: infinite for an infinite x, which gives NaN.
+        # If no entry moves, the price is the last knot: infinite for infinite x, which gives NaN.
         moving = (leave <= knots[first]) & (arrive >= knots[last])
         slope = jnp.sum(jnp.where(moving, w**2, 0.0))
         price = jnp.minimum(knots[first] + excess(knots[first]) / slope, knots[last])
@@ -105,7 +103,7 @@ class Budget(FeasibleSet):
 
         free = jnp.asarray(0.0)
         nearest = jnp.where(excess(free) <= 0, bought(free), bound)
-        # A budget is kept to the last digit, in whatever order it is added up.
+        # The budget must be kept exactly, in whatever order its terms are added.
         eps = v.size * jnp.finfo(v.dtype).eps * jnp.sum(jnp.abs(w * nearest))
         spare = jnp.where(excess_of(nearest) > -eps, 2.0 * eps / jnp.sum(w), 0.0)
         nearest = jnp.maximum(nearest - spare, jnp.minimum(nearest, low))

@@ -98,8 +98,8 @@ def _nearest(
     A: Float[Array, "m d"], b: Float[Array, " m"], v: Float[Array, " d"]
 ) -> Float[Array, " d"]:
     """The projection of v; NaN if A x <= b has no solution."""
-    # The first answer is exact to rounding at the scale of v; projecting it again, mostly for
-    # nothing, makes it feasible to rounding at its own scale, and the projection idempotent.
+    # The first projection is exact to rounding at the scale of v; a second one, which mostly takes
+    # no step, makes the point feasible to rounding at its own scale, and the projection idempotent.
     x = jax.lax.fori_loop(0, 2, lambda _, point: _dual_active_set(A, b, point), v)
     feasible = jnp.all(A @ x - b <= 1e-9 * _scale(b, v, x))
     return jnp.where(feasible, x, jnp.nan)
@@ -115,16 +115,16 @@ def _dual_active_set(
     so no set of constraints comes twice.
     """
     m, d = A.shape
-    limit = 10 * (m + d) + 50  # far more than was ever seen; rounding must not make it endless
+    limit = 10 * (m + d) + 50  # far more steps than needed; rounding must not make it endless
 
     def step(at: _Iterate) -> _Iterate:
         # An orthonormal basis Q of the used normals N = A[rows[used]]^T = Q R. The unused places
-        # hold unit vectors in d further dimensions, which leave the used ones alone.
+        # hold unit vectors in d further dimensions, orthogonal to the used normals.
         N = jnp.where(at.used[:, None], A[at.rows], 0.0).T
         Q, R = jnp.linalg.qr(jnp.concatenate([N, jnp.diag(jnp.where(at.used, 0.0, 1.0))]))
         Q = jnp.where(at.used, Q[:d], 0.0)
 
-        # Used rows are tight; rounding errors of earlier steps must not add up.
+        # Make used rows tight again, so that rounding errors of the steps do not add up.
         gap = jnp.where(at.used, b[at.rows] - A[at.rows] @ at.x, 0.0)
         x = at.x + Q @ solve_triangular(R, gap, trans=1)
 
@@ -136,7 +136,7 @@ def _dual_active_set(
         solved = (at.entering < 0) & ~(resting[worst] & (excess[worst] > rounding[worst]))
         p = jnp.where(at.entering < 0, worst, at.entering)
 
-        # Its normal is N r + z, with z orthogonal to N (a second time for the rounding error).
+        # Its normal is N r + z, with z orthogonal to N (orthogonalised twice against rounding).
         along = Q.T @ A[p]
         r = solve_triangular(R, along)
         z = A[p] - Q @ along

@@ -25,18 +25,16 @@ class Product(FeasibleSet):
         sizes: How many entries of the vector x each has.
 
     Raises:
-        FeasibleSetError: On what is no feasible set, on sizes that are not positive whole numbers,
-            and unless there is one size for each set and one set at least.
+        FeasibleSetError: If a set is not a `FeasibleSet`, a size is not a positive whole number,
+            there is no set, or there is not one size for each set.
     """
 
     sets: tuple[FeasibleSet, ...]
     sizes: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, sets: Sequence[FeasibleSet], sizes: Sequence[int]):
-        self.sets, self.sizes = (
-            tuple(sets),
-            tuple(as_count(size, FeasibleSetError, "a size") for size in sizes),
-        )
+        self.sets = tuple(sets)
+        self.sizes = tuple(as_count(size, FeasibleSetError, "a size") for size in sizes)
         for each in self.sets:
             if not isinstance(each, FeasibleSet):
                 raise FeasibleSetError(f"sets must be feasible sets, got {each!r}")
@@ -52,12 +50,12 @@ class Product(FeasibleSet):
         return jnp.concatenate([each.project(block) for each, block in pairs])
 
     def violation(self, x: Float[Array, " d"]) -> Float[Array, ""]:
-        """The largest of the blocks'."""
+        """The largest violation of a block."""
         pairs = zip(self.sets, self._blocks(x), strict=True)
         return jnp.max(jnp.stack([each.violation(block) for each, block in pairs]))
 
     def bounds(self) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
-        """Those of the blocks, one after the other."""
+        """The bounds of the blocks, one after the other."""
         pairs = [
             [jnp.broadcast_to(side, size) for side in each.bounds()]
             for each, size in zip(self.sets, self.sizes, strict=True)

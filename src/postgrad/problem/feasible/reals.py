@@ -14,11 +14,11 @@ class Reals(FeasibleSet):
     """
 
     def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """What was given."""
+        """x itself."""
         return as_decision(x, ())
 
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
-        """Zero; NaN where x is no real number, so that a diverged x does not pass for feasible."""
+        """Zero; NaN if an entry of x is not finite, so that a diverged x is not called feasible."""
         return jnp.where(jnp.all(jnp.isfinite(x)), 0.0, jnp.nan)
 
     def bounds(self) -> tuple[Float[Array, ""], Float[Array, ""]]:

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 from optax.projections import projection_simplex
 
 from postgrad.errors import FeasibleSetError
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_number
 from postgrad.problem.feasible.box import as_decision
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
@@ -26,11 +26,9 @@ class Simplex(FeasibleSet):
     total: Float[Array, ""]
 
     def __init__(self, total: npt.ArrayLike = 1.0):
-        self.total = as_array(total, FeasibleSetError, "total")
-        if self.total.ndim:
-            raise FeasibleSetError(f"total must be one number, got shape {self.total.shape}")
-        if is_concrete(self.total) and not self.total > 0:
-            raise FeasibleSetError(f"total must be positive, got {self.total}")
+        self.total = as_number(
+            total, FeasibleSetError, "total", "a positive number", lambda total: total > 0
+        )
 
     def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """max(x - tau, 0)."""

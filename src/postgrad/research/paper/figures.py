@@ -7,7 +7,7 @@ import matplotlib as mpl
 import numpy as np
 
 from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
-from postgrad.research.plots import STYLE, canvas, caption, save
+from postgrad.research.plots import STYLE, canvas, caption, fill_band, save
 
 _COLOURS = {
     "bayesian-sgd": "#0b5fa5",
@@ -27,26 +27,20 @@ _STYLES = {
 def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Path]:
     """Mean error of each algorithm over the stages, with a standard-deviation band."""
     with mpl.rc_context(STYLE):
-        figure, axes = canvas(6.4, 4.2)
+        figure, axes = canvas()
         for key, curve in summary["algorithms"].items():
-            mean = np.array(curve["mean_error"], float)[1:]
-            spread = np.array(curve["std_error"], float)[1:]
+            mean, spread = (np.array(curve[k], float)[1:] for k in ("mean_error", "std_error"))
             stages = np.arange(1, len(mean) + 1)
             label = ALGORITHMS[key].title
             for fate in ("diverged", "stuck"):
                 if curve.get(fate):
                     label += f" ({curve[fate]} of {summary['runs']} {fate})"
-            colour = _COLOURS[key]
-            if key == LIMIT:  # known at some stages only, perhaps
-                here = np.isfinite(mean)
-                stages, mean, spread = stages[here], mean[here], spread[here]
-            axes.plot(stages, mean, color=colour, ls=_STYLES.get(key, "-"), lw=1.4, label=label)
-            if key == LIMIT:
-                continue
-            # a log axis has no room for mean - std <= 0: the band ends well below the mean instead
-            low = np.maximum(mean - spread, mean / 4)
-            alpha = 0.16 if key == "bayesian-sgd" else 0.06  # else three bands make mud
-            axes.fill_between(stages, low, mean + spread, color=colour, alpha=alpha, lw=0)
+            here = np.isfinite(mean)  # the limit may be known at some stages only
+            line: dict[str, Any] = {"color": _COLOURS[key], "ls": _STYLES.get(key, "-"), "lw": 1.4}
+            axes.plot(stages[here], mean[here], label=label, **line)
+            if key != LIMIT:
+                alpha = 0.16 if key == "bayesian-sgd" else 0.06  # else several bands become one
+                fill_band(axes, stages, mean, spread, color=_COLOURS[key], alpha=alpha)
         means = [
             m
             for key, curve in summary["algorithms"].items()
@@ -71,7 +65,7 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
 def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[Path]:
     """pi_t(theta_c) for each batch size, with the 95 % confidence interval of the mean."""
     with mpl.rc_context(STYLE):
-        figure, axes = canvas(6.4, 4.2)
+        figure, axes = canvas()
         shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(posterior)))
         for colour, (label, curve) in zip(shades, posterior.items(), strict=True):
             mean, low, high = (np.array(curve[key], float) for key in ("mean", "low", "high"))

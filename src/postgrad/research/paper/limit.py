@@ -1,9 +1,9 @@
 """The limit that the data allow: argmin_x E_{pi_t} H(x, theta), to high precision.
 
-No simulation and no gradient steps: expected costs are in closed form, the sum over Theta is taken
-whole, and the minimum is bracketed. In five of the six problems the posterior does not depend on
-the decisions (a shift of the data by x tells nothing about theta), in the sixth the minimum does
-not depend on theta; so the curve can be had from the posteriors of any run, stage by stage.
+No simulation and no gradient steps: expected costs are in closed form, the sum over Theta is exact,
+and the minimum is bracketed. In five of the six problems the posterior does not depend on the
+decisions (a shift of the data by x tells nothing about theta), in the sixth the minimum does not
+depend on theta; so the minima can be computed from the posteriors of any run, stage by stage.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import betainc
-from jax.scipy.stats import norm
-from jaxtyping import Array, Float
+from jaxtyping import Float
+from scipy.special import ndtr, stdtr
 
 from postgrad.algorithm.bayesian_sgd import State
 from postgrad.beliefs import Grid, NormalInverseWishart
@@ -22,11 +21,11 @@ from postgrad.beliefs.grid.sufficient_weights import SufficientWeights
 from postgrad.research.problems import Instance
 from postgrad.research.problems.newsvendor import Newsvendor
 
-# Where one posterior takes long to sum over, these stages will do.
+# The stages at which the limit is computed where a sum over Theta takes long.
 STAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-# The minimum is looked for at so many decisions, then halved in on.
+# Decisions at which the minimum is searched, and halvings of the interval around the best one.
 _TRIALS, _HALVINGS = 400, 50
-# Points so many nats below the best weigh nothing (1e-14 all together); runs done in one product.
+# Points this many nats below the best are left out (1e-14 all together); runs summed at once.
 _NEGLIGIBLE, _TOGETHER = 46.0, 8
 
 
@@ -34,9 +33,9 @@ class Limit(NamedTuple):
     """How to find the limit of one experiment.
 
     Attributes:
-        record: What of a state the decision depends on, in few numbers.
+        record: The few numbers of a state that the decision depends on.
         decide: (the instance, the initial state, many records) -> decisions.
-        everywhere: Whether that is fast enough to be done at every stage.
+        everywhere: Whether `decide` is fast enough to be called for every stage.
     """
 
     record: Callable[[State], Any]
@@ -76,7 +75,7 @@ def newsvendor(alpha: float, beta: float) -> Limit:
 
 
 # The distribution function of demand less alpha x^beta, for each run and item.
-_Law = Callable[[Float[Array, "... runs 3"]], Float[Array, "... runs 3"]]
+_Law = Callable[[Float[np.ndarray, "runs 3"]], Float[np.ndarray, "runs 3"]]
 
 
 def _sufficient(belief: Grid) -> SufficientWeights:
@@ -109,27 +108,16 @@ def _pair(points: np.ndarray, item: int) -> np.ndarray:
 
 
 def _mixture(shares: Float[np.ndarray, "runs 3 5 5"]) -> _Law:
-    means = jnp.asarray([5.0, 10.0, 15.0, 20.0, 25.0])[:, None]
-    spreads = jnp.sqrt(jnp.asarray([1.0, 3.0, 6.0, 9.0, 12.0]))
-
-    def law(z: Array) -> Array:
-        each = norm.cdf((z[..., None, None] - means) / spreads)
-        return jnp.sum(shares * each, axis=(-1, -2))
-
-    return law
+    means = np.asarray([5.0, 10.0, 15.0, 20.0, 25.0])[:, None]
+    spreads = np.sqrt([1.0, 3.0, 6.0, 9.0, 12.0])
+    return lambda z: np.sum(shares * ndtr((z[..., None, None] - means) / spreads), axis=(-1, -2))
 
 
-def _student(mean: Array, count: Array, degrees: Array, scale: Array) -> _Law:
+def _student(mean: np.ndarray, count: np.ndarray, degrees: np.ndarray, scale: np.ndarray) -> _Law:
     """Each item's predictive distribution under a normal-inverse-Wishart belief."""
     n = (degrees - mean.shape[-1] + 1.0)[:, None]
     spread = np.sqrt(np.diagonal(scale, axis1=1, axis2=2) * (1.0 + 1.0 / count[:, None]) / n)
-
-    def law(z: Array) -> Array:
-        t = (z - mean) / spread
-        tail = 0.5 * betainc(0.5 * n, 0.5, n / (n + t**2))
-        return jnp.where(t > 0, 1.0 - tail, tail)
-
-    return law
+    return lambda z: stdtr(n, (z - mean) / spread)
 
 
 def _minima(cost: Newsvendor, law: _Law, runs: int, alpha: float, beta: float) -> np.ndarray:
@@ -139,24 +127,23 @@ def _minima(cost: Newsvendor, law: _Law, runs: int, alpha: float, beta: float) -
 
         d E h / dx  =  (c - p)(1 - F(x)) + (c - s) F(x) + k (s F(x) - p (F(x) - F(0))).
     """
-    c, p, s = cost.cost, cost.price, cost.salvage
+    c, p, s = (np.asarray(part) for part in (cost.cost, cost.price, cost.salvage))
 
-    @jax.jit
-    def slope(x: Float[Array, "runs 3"]) -> Array:
+    def slope(x: Float[np.ndarray, "runs 3"]) -> np.ndarray:
         moved = alpha * x**beta
         at, at_zero = law(x - moved), law(-moved)
-        push = alpha * beta * x ** (beta - 1.0) if alpha else 0.0
-        return (c - p) * (1.0 - at) + (c - s) * at + push * (s * at - p * (at - at_zero))
+        k = alpha * beta * x ** (beta - 1.0)
+        return (c - p) * (1.0 - at) + (c - s) * at + k * (s * at - p * (at - at_zero))
 
     trials = np.linspace(1.0, 100.0, _TRIALS)
-    slopes = np.stack([slope(jnp.full((runs, 3), trial)) for trial in trials])
+    slopes = np.stack([slope(np.full((runs, 3), trial)) for trial in trials])
     climbed = np.cumsum(0.5 * (slopes[1:] + slopes[:-1]), axis=0)
     best = np.concatenate([np.zeros((1, runs, 3)), climbed]).argmin(axis=0)
     left = trials[np.maximum(best - 1, 0)]
     right = trials[np.minimum(best + 1, _TRIALS - 1)]
     for _ in range(_HALVINGS):
         middle = 0.5 * (left + right)
-        uphill = np.asarray(slope(jnp.asarray(middle))) > 0
+        uphill = slope(middle) > 0
         left, right = np.where(uphill, left, middle), np.where(uphill, middle, right)
     return left
 

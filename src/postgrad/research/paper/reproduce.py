@@ -1,4 +1,4 @@
-"""Runs the paper's experiments and sums them up."""
+"""Runs the paper's experiments: errors by algorithm and stage, as plain lists and numbers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,16 +8,19 @@ import numpy as np
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.algorithm.presets import paper
-from postgrad.beliefs import Grid
-from postgrad.research.comparison import select
+from postgrad.beliefs import Belief, Grid
+from postgrad.engine.bulk import Progress
+from postgrad.research.comparison import known_names
 from postgrad.research.paper.experiments import ALGORITHMS, BATCH_SIZES, BEYOND, EXPERIMENTS, LIMIT
 from postgrad.research.paper.limit import LIMITS, STAGES, Limit
 from postgrad.research.problems import Instance
+from postgrad.research.progress import RunStages, silent
 from postgrad.research.simulation import Simulation, simulate
 
 POSTERIOR = "posterior"
 NAMES = (*EXPERIMENTS, POSTERIOR)
-Watch = Callable[[str, int, int], None]
+# The algorithm whose posteriors the limit is computed from.
+_POSTERIORS_OF = "bayesian-sgd"
 
 
 def plan(
@@ -30,9 +33,9 @@ def plan(
         algorithms: Algorithms; the experiment's own, if empty.
         beyond: Whether these include what the paper does not have: our default, and the limit.
     """
-    chosen = select(names, NAMES, "experiment")
+    chosen = known_names(names, NAMES, "experiment")
     if algorithms:
-        algorithms = select(algorithms, list(ALGORITHMS), "algorithm")
+        algorithms = known_names(algorithms, list(ALGORITHMS), "algorithm")
     curves = {
         name: [
             key
@@ -54,7 +57,7 @@ def reproduce(
     seed: int = 0,
     literal: bool = False,
     beyond: bool = True,
-    watch: Watch = lambda label, done, total: None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """The summary of the named experiments, as plain lists and numbers.
 
@@ -67,62 +70,47 @@ def reproduce(
         literal: On the feasible sets as the paper states them: none for the quadratics, and one
             with an infinite slope at its edge for the dependent newsvendor.
         beyond: Whether to show our default and the limit next to the paper's algorithms.
-        watch: Called with what is being run, and the run-stages done and to do.
+        progress: Called with what is being run, and the run-stages done and to do.
     """
     curves, batch_sizes = plan(names, algorithms, beyond)
-    simulated = [key for chosen in curves.values() for key in chosen if key != LIMIT]
-    total = (len(simulated) + len(batch_sizes)) * runs * horizon
-    done = 0
+    simulated = {
+        name: list(dict.fromkeys(_POSTERIORS_OF if key == LIMIT else key for key in chosen))
+        for name, chosen in curves.items()
+    }
+    count = sum(map(len, simulated.values())) + len(batch_sizes)
+    counter = RunStages(progress, count * runs * horizon)
     settings: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
 
-    def run(label: str, *parts: Any, **options: Any) -> Simulation:
-        watch(label, done, total)
-
-        def progress(more: int) -> None:
-            nonlocal done
-            done += more
-            watch(label, done, total)
-
-        algorithm, belief, x, theta = parts
-        return simulate(algorithm, belief, x, theta, **settings, **options, progress=progress)
+    def run(label: str, algorithm: BayesianSGD, belief: Belief, **options: Any) -> Simulation:
+        x, theta, told = instance.x, instance.theta, counter.simulating(label)
+        return simulate(algorithm, belief, x, theta, **settings, **options, progress=told)
 
     experiments = {}
     for name, chosen in curves.items():
         experiment = EXPERIMENTS[name]
-        feasible, text = experiment.literal if literal else experiment.region
-        watch(f"{name}: setting up", done, total)
-        instance = experiment.instance(feasible)
-        limit = LIMITS[name]
+        region = experiment.literal if literal else experiment.region
+        counter.tell(f"{name}: setting up")
+        instance = experiment.instance(region.feasible)
         results = {}
-        posteriors = None
-        for key in chosen:
-            # The limit is read off posteriors; those of Bayesian-SGD will do.
-            part = ALGORITHMS["bayesian-sgd" if key == LIMIT else key]
-            if key != LIMIT or posteriors is None:
-                algorithm = BayesianSGD(instance.problem, **part.options(experiment.gradient))
-                result = run(
-                    f"{name}: {key}",
-                    algorithm,
-                    belief := part.belief(instance),
-                    instance.x,
-                    instance.theta,
-                    batch_size=experiment.batch_size,
-                    record=limit.record if part is ALGORITHMS["bayesian-sgd"] else _nothing,
-                )
-            if part is ALGORITHMS["bayesian-sgd"] and posteriors is None:
-                posteriors = algorithm.init(belief, instance.x), result
-            if key == LIMIT:
-                watch(f"{name}: {key}", done, total)
-                assert posteriors is not None
-                results[key] = _limit(limit, instance, *posteriors)
-            else:
-                results[key] = _errors(result, instance.x_star, experiment.far)
+        for key in simulated[name]:
+            part = ALGORITHMS[key]
+            algorithm = BayesianSGD(instance.problem, **part.options(experiment.gradient))
+            belief = part.belief(instance)
+            options: dict[str, Any] = {"batch_size": experiment.batch_size}
+            if key == _POSTERIORS_OF:
+                options["record"] = LIMITS[name].record
+            result = run(f"{name}: {key}", algorithm, belief, **options)
+            results[key] = _errors(result, instance.x_star, experiment.far)
+            if key == _POSTERIORS_OF and LIMIT in chosen:
+                counter.tell(f"{name}: {LIMIT}")
+                start = algorithm.init(belief, instance.x)
+                results[LIMIT] = _limit(LIMITS[name], instance, start, result)
         experiments[name] = {
             "x_star": np.atleast_1d(instance.x_star).tolist(),
             **settings,
             "batch_size": experiment.batch_size,
-            "feasible": text,
-            "algorithms": results,
+            "feasible": region.text,
+            "algorithms": {key: results[key] for key in chosen},
         }
 
     posterior = {}
@@ -133,8 +121,6 @@ def reproduce(
             f"{POSTERIOR}: D={size}",
             BayesianSGD(instance.problem, **paper(gradient=experiment.gradient)),
             Grid(instance.points),
-            instance.x,
-            instance.theta,
             batch_size=size,
             record=lambda state, theta=instance.theta: state.belief.probability(theta),
         )
@@ -161,12 +147,10 @@ def _errors(result: Simulation, x_star: Any, far: float | None) -> dict[str, Any
 
 def _limit(limit: Limit, instance: Instance, start: State, result: Simulation) -> dict[str, Any]:
     """The errors of the best decisions, at every stage or, where each takes long, at some."""
+    fine, x_star = ~result.diverged(), np.asarray(instance.x_star)
     count = result.decisions.shape[1]
-    x_star = np.asarray(instance.x_star)
-    mean: list[float | None] = [None] * count
-    spread: list[float | None] = [None] * count
-    mean[0], spread[0] = float(np.linalg.norm(np.asarray(instance.x) - x_star)), 0.0
-    fine = ~result.diverged()
+    mean: list[float | None] = [float(np.linalg.norm(np.asarray(instance.x) - x_star))]
+    mean, spread = mean + [None] * (count - 1), [0.0] + [None] * (count - 1)
     for t in range(1, count):
         if fine.any() and (limit.everywhere or t in STAGES):
             records = jax.tree.map(lambda leaf, t=t: leaf[fine, t], result.record)
@@ -176,22 +160,18 @@ def _limit(limit: Limit, instance: Instance, start: State, result: Simulation) -
     return {"mean_error": mean, "std_error": spread, "diverged": 0}
 
 
-def _nothing(state: State) -> tuple[()]:
-    del state
-    return ()
-
-
 def _interval(values: np.ndarray) -> dict[str, Any]:
     """The mean over runs with its 95 % confidence interval, within [0, 1]."""
     half = 1.96 / np.sqrt(max(1, len(values)))
-    return {
-        "mean": _numbers(values, np.mean),
-        "low": _numbers(values, lambda v, axis: np.clip(v.mean(axis) - half * v.std(axis), 0, 1)),
-        "high": _numbers(values, lambda v, axis: np.clip(v.mean(axis) + half * v.std(axis), 0, 1)),
-    }
+
+    def end(sign: float) -> Callable[..., np.ndarray]:
+        return lambda v, axis: np.clip(v.mean(axis) + sign * half * v.std(axis), 0, 1)
+
+    ends: dict[str, Callable[..., Any]] = {"mean": np.mean, "low": end(-1.0), "high": end(1.0)}
+    return {key: _numbers(values, statistic) for key, statistic in ends.items()}
 
 
 def _numbers(values: np.ndarray, statistic: Callable[..., np.ndarray]) -> list[float | None]:
-    if len(values) == 0:  # all diverged: there is no number to give
+    if len(values) == 0:  # all runs diverged
         return [None] * values.shape[1]
     return statistic(values, axis=0).tolist()

@@ -1,7 +1,6 @@
 """Ready-made problems, each with its truth and its optimum.
 
-`testbed()` names them all. A module of this package that defines `TESTBED` is part of it by being
-there, and the tests and `docs/testbed.md` follow.
+`testbed()` has them by name: it finds every module of this package that defines `TESTBED`.
 """
 
 import importlib
@@ -11,7 +10,7 @@ from collections.abc import Callable
 from postgrad.errors import SettingError
 from postgrad.research.problems.instance import Instance
 
-# All modules of the package are attributes of it, without a list of them to keep.
+# Imports all modules of the package, so that there is no list to keep.
 _MODULES = [
     importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)
 ]

@@ -1,14 +1,14 @@
-"""A newsvendor with several items and one purse.
+"""A newsvendor with several items and one budget.
 
     h(x, xi)  =  c'x - p' min(x, xi) - s' max(0, x - xi),    c'x <= 20,    xi_i ~ Exp(1 / theta_i)
 
-(Hadley and Whitin, 1963.) Each item alone would be stocked up to a quantile of its demand; together
-these cost 36, and the purse holds 20. With the price lambda of a unit of money the optimum is
+(Hadley and Whitin, 1963.) Without the budget each item would be ordered up to a quantile of its
+demand; these orders cost 36, and the budget is 20. With lambda the multiplier of the budget,
 
     x*_i  =  theta_i log((p_i - s_i) / (c_i - s_i + lambda c_i)),    lambda = 0.4224...
 
-In the testbed for a constraint that binds: x* lies on the boundary of the feasible set, all of its
-entries hang together, and what is learnt about one item changes the orders of all.
+In the testbed for a constraint that binds: x* is on the boundary of the feasible set, and what is
+learnt about one item changes the orders of all.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from jaxtyping import Array
 from postgrad.beliefs import InverseGamma, product_grid
 from postgrad.problem.feasible import Budget
 from postgrad.problem.problem import Problem
-from postgrad.research.problems import excess
+from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 from postgrad.research.problems.newsvendor import Newsvendor
 
 _COST, _PRICE, _SALVAGE = [2.0, 3.0, 1.0, 4.0], [6.0, 7.0, 4.0, 9.0], [1.0, 1.0, 0.0, 2.0]
-_PURSE = 20.0
+_BUDGET = 20.0
 
 
 def _demand(x: Array, theta: Array) -> dist.Distribution:
@@ -42,12 +42,12 @@ def newsvendor() -> Instance:
     cost = Newsvendor(*jnp.asarray([_COST, _PRICE, _SALVAGE]))
     theta = jnp.asarray([2.0, 4.0, 1.0, 3.0])
     return Instance(
-        problem=Problem(cost, _demand, Budget(0.0, 10.0, _COST, _PURSE)),
+        problem=Problem(cost, _demand, Budget(0.0, 10.0, _COST, _BUDGET)),
         theta=theta,
         x_star=jnp.asarray([1.9940717565568, 2.4311989028700, 1.0339285662005, 1.9210828030189]),
         x=jnp.full(4, 1.0),
         expected_cost=lambda x: cost.expected(
-            x, theta, lambda level: excess.exponential(theta, level)
+            x, theta, lambda level: expected_excess.exponential(theta, level)
         ),
         points=product_grid([[1.0, 2.0, 3.0, 4.0, 5.0]] * 4),
         prior=InverseGamma(jnp.full(4, 3.0), jnp.full(4, 6.0)),

@@ -1,4 +1,4 @@
-"""A problem together with what only its author knows."""
+"""A problem with its true parameter, its optimum and a prior."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ class Instance(eqx.Module):
         expected_cost: x -> H(x) = E_{xi ~ f(.; x, theta_c)} h(x, xi), in closed form or by a
             quadrature without random numbers: smooth, and any JAX transformation applies.
         points: Theta, the support of a finite prior, along the leading axis.
-        prior: pi_0 where a better one than the uniform law on `points` suggests itself.
+        prior: pi_0; None for the uniform distribution on `points`.
         batch_size: D, how many observations a stage brings.
     """
 
@@ -35,7 +35,7 @@ class Instance(eqx.Module):
 
     @property
     def belief(self) -> Belief:
-        """pi_0: the prior, or the uniform law on the points."""
+        """pi_0: the prior, or the uniform distribution on the points."""
         return Grid(self.points) if self.prior is None else self.prior
 
     def regret(self, x: Decision) -> Float[Array, ""]:

@@ -7,11 +7,12 @@ The unknowns are their means, variances and correlations, five values for each o
 5^9 = 1,953,125 points of Theta. In the decision-dependent cases stock on show sells stock: mean
 demand is theta_mu + alpha x^beta.
 
-x^beta has an infinite slope at 0, which the paper's feasible set contains: a run that touches 0 is
-thrown to a corner, from where it takes thousands of stages to return. The dependent problem hence
-comes on [1, 100]^3, unless `LITERAL_BOX` is asked for.
+x^beta has an infinite slope at 0, which the paper's feasible set contains: a gradient step from
+near 0 ends in a corner, from where a run takes thousands of stages to return. The dependent problem
+hence is on [1, 100]^3 by default; `LITERAL_BOX` is the paper's.
 
-With one item and one unknown, the dependence on the decision remains and two million points do not.
+`univariate_dependent` has one item and one unknown: the data depend on the decision, but there are
+not two million points.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from jaxtyping import Array, Float, PyTree
 from postgrad.beliefs import Normal, product_grid
 from postgrad.problem.feasible import Box, FeasibleSet
 from postgrad.problem.problem import Problem
-from postgrad.research.problems import excess
+from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 
 BOX = Box(jnp.ones(3), jnp.full(3, 100.0))
@@ -53,19 +54,19 @@ class Newsvendor(eqx.Module):
 
     def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
         """h(x, xi)."""
-        # Selected rather than min and max, whose derivatives are halved where x equals xi.
+        # `where` rather than minimum and maximum, whose derivatives are halved where x equals xi.
         sold = jnp.where(x <= xi, x, jnp.maximum(xi, 0.0))
         left = jnp.where(x <= xi, 0.0, x - xi)
         return jnp.sum(self.cost * x - self.price * sold - self.salvage * left)
 
     @property
     def underage(self) -> Float[Array, "..."]:
-        """P - c, what a unit short would have earned."""
+        """p - c, what a unit short would have earned."""
         return self.price - self.cost
 
     @property
     def overage(self) -> Float[Array, "..."]:
-        """C - s, what a unit left over loses."""
+        """c - s, what a unit left over loses."""
         return self.cost - self.salvage
 
     def expected(
@@ -111,7 +112,7 @@ class Mismatch(eqx.Module):
 def _demand(mean: Array, theta: PyTree) -> dist.Distribution:
     """Three correlated normal demands; correlations in the order (1,2), (1,3), (2,3)."""
     a, b, c = theta["correlation"]
-    # The Cholesky factor of the correlation matrix, spelled out: a call to LAPACK for each of two
+    # The Cholesky factor of the correlation matrix in closed form: LAPACK called for each of two
     # million matrices would take longer than everything else.
     second = jnp.sqrt(1.0 - a**2)
     lower = (c - a * b) / second
@@ -123,8 +124,10 @@ def _demand(mean: Array, theta: PyTree) -> dist.Distribution:
 
 
 def _normal_cost(cost: Newsvendor, x: Array, mean: Array, scale: Array | float) -> Array:
-    """E h under normal demands. The cost is a sum over items: correlations do not matter to it."""
-    return cost.expected(x, mean, lambda level: excess.normal(mean, jnp.asarray(scale), level))
+    """E h under normal demands; a sum over items, so that correlations do not matter."""
+    return cost.expected(
+        x, mean, lambda level: expected_excess.normal(mean, jnp.asarray(scale), level)
+    )
 
 
 def _instance(

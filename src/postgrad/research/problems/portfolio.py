@@ -1,4 +1,4 @@
-"""Shares of three assets that keep bad months bearable: the conditional value at risk.
+"""Shares of three assets with the least conditional value at risk.
 
     minimise over w in the simplex and v:    v + E max(-w'xi - v, 0) / (1 - alpha),
 
@@ -11,8 +11,8 @@ N(theta, Sigma) in per cent a month, Sigma known and the means unknown. The loss
 with m = -w'theta and s^2 = w'Sigma w.
 
 In the testbed for a decision of two kinds, shares and a level, on a product of feasible sets, and
-for a cost that nine draws out of ten see as flat in the shares. (The means of real returns are
-harder to learn: they are smaller beside their spread.)
+for a cost whose derivative in the shares is zero for nine draws out of ten. (The means of real
+returns are harder to learn: they are smaller relative to the standard deviation.)
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 from postgrad.beliefs import Gaussian, product_grid
 from postgrad.problem.feasible import Box, Product, Simplex
 from postgrad.problem.problem import Problem
-from postgrad.research.problems import excess
+from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 
 _SPREADS = np.asarray([1.5, 2.0, 3.0])
@@ -50,7 +50,7 @@ class TailLoss(eqx.Module):
         """E h(x, xi) for normal returns."""
         w, v = x[:-1], x[-1]
         spread = jnp.sqrt(w @ covariance @ w)
-        return v + excess.normal(-w @ mean, spread, v) / (1.0 - self.quantile)
+        return v + expected_excess.normal(-w @ mean, spread, v) / (1.0 - self.quantile)
 
 
 def cvar() -> Instance:

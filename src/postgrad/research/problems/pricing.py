@@ -1,4 +1,4 @@
-"""A monopolist who learns how demand answers to the price.
+"""A monopolist who learns how demand depends on the price.
 
     h(x, xi)  =  -(x - c) xi,    x the price, c the unit cost, xi the demand at that price
 
@@ -8,7 +8,7 @@ level and the slope of demand are unknown.
 In the testbed because the decision is what is learnt from: data at one price tell the demand there
 and not its slope, so an algorithm whose price settles too early may never find out (den Boer and
 Zwart, 2014; Keskin and Zeevi, 2014). In the logistic case draws are yes or no: they have no
-derivative in the price, so the gradient needs a score, or a sum over both answers.
+derivative in the price, so the gradient takes a score, or a sum over both outcomes.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@ A quadratic of the decision, to which a random number adds a cost:
     h(x, xi)  =  |x - a|^2 + xi b(x),    xi ~ N(theta, 4^2) or exponential of mean theta
 
 and, in the decision-dependent cases, of mean x + theta or (x_1 - x_2)^2 + theta. Here everything
-is known in closed form, so whatever goes wrong is the algorithm's doing.
+is known in closed form, so that all errors are the algorithm's.
 
 The paper states no feasible set for them, but its theory needs a compact one, and without it a
 decision-dependent run in a few hundred overflows: they come on the box [-20, 20].
@@ -25,7 +25,7 @@ BOX = Box(-20.0, 20.0)
 _SIGMA = 4.0
 
 
-# postgrad checks parameters at the door and supports itself, so numpyro need not do it again.
+# postgrad validates parameters and data itself, so numpyro need not do it again.
 def _normal(mean: Array) -> dist.Distribution:
     return dist.Normal(mean, _SIGMA, validate_args=False)
 

@@ -1,12 +1,12 @@
-"""A newsvendor who sees sales, not demand: what is asked for when all is sold leaves no trace.
+"""A newsvendor who sees sales, not demand: demand beyond the stock is not recorded.
 
-Demand is lognormal with an unknown median. With the critical ratio 1/3 most days sell out, and who
-takes sales for demand orders less and less.
+Demand is lognormal with an unknown median. With the critical ratio 1/3 most days sell out, and an
+algorithm that treats sales as demand orders less and less.
 
     h(x, xi)  =  c x - p min(x, xi),    log xi ~ N(log theta, 1/4),    seen: min(x, xi)
 
 How much is learnt depends on the decision: only days with stock left show demand (Harpaz, Lee and
-Winkler, 1982; Braden and Freimer, 1991). Here the data are not what the cost is about.
+Winkler, 1982; Braden and Freimer, 1991). The data are min(x, xi), not xi.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from jaxtyping import Array
 from postgrad.distributions.censored import Censored
 from postgrad.problem.feasible import Box, FeasibleSet
 from postgrad.problem.problem import Model, Problem
-from postgrad.research.problems import excess
+from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 from postgrad.research.problems.newsvendor import Newsvendor
 
@@ -28,7 +28,7 @@ _COST, _PRICE = 2.0, 3.0
 
 
 class Mistaken(Censored):
-    """Censored numbers, taken for what they are not: drawn as such, but with the base's density."""
+    """Draws are censored, but the density is that of the uncensored base distribution."""
 
     @property
     def support(self) -> dist.constraints.Constraint:
@@ -36,7 +36,7 @@ class Mistaken(Censored):
         return self.base_dist.support
 
     def log_prob(self, value: Array) -> Array:
-        """As if the number had been seen whole."""
+        """The base's log-density, also at the censoring limit."""
         return self.base_dist.log_prob(value)
 
 
@@ -59,10 +59,11 @@ def _instance(observation: Model, feasible: FeasibleSet) -> Instance:
     mean = theta * jnp.exp(0.5 * _SIGMA**2)
 
     def above(level: Array) -> Array:
-        # At level 0, where the logarithm ends, it is the mean. The branch that is not taken is
-        # evaluated too, and must have a derivative.
+        # At level 0 the excess is the mean. `where` evaluates both branches, so that the branch
+        # not taken must have a derivative, too.
         positive = jnp.where(level > 0, level, 1.0)
-        return jnp.where(level > 0, excess.lognormal(theta, jnp.asarray(_SIGMA), positive), mean)
+        excess = expected_excess.lognormal(theta, jnp.asarray(_SIGMA), positive)
+        return jnp.where(level > 0, excess, mean)
 
     return Instance(
         problem=Problem(cost, _demand, feasible, observation),
@@ -80,7 +81,7 @@ def censored(feasible: FeasibleSet = BOX) -> Instance:
 
 
 def ignored(feasible: FeasibleSet = BOX) -> Instance:
-    """The same, by a newsvendor who takes sales for demand."""
+    """The same, with a likelihood that treats sales as demand."""
     return _instance(_mistaken, feasible)
 
 

@@ -1,4 +1,4 @@
-"""A classifier whose subjects answer to it: strategic classification, performative prediction.
+"""Strategic classification: applicants change their features in response to the classifier.
 
 A lender scores applicants by w'z + b and asks of the score to be high for those who will default
 (label y = 1) and low for those who will not (y = -1):
@@ -11,8 +11,8 @@ weight on it; the second feature cannot be moved. So the population depends on t
     y = +-1 with probability 1/2,    z  ~  N(y m - theta (w_1, 0), I),
 
 and the response theta is unknown (Hardt et al., 2016; Perdomo et al., 2020, whose applicants move
-so). In the testbed because training again and again on the applicants that the last classifier has
-made ends elsewhere: at the performatively stable point (0.855, 0.652, 1.124), not at x*.
+so). In the testbed because retraining on the applicants under the last classifier does not converge
+to x*, but to the performatively stable point (0.855, 0.652, 1.124).
 """
 
 import functools
@@ -45,7 +45,7 @@ class Population(dist.Distribution):
 
     Attributes:
         center: m, the mean of the features where y = 1; where y = -1 it is -m.
-        shift: How far all have moved.
+        shift: How far the features of all applicants have moved.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -62,7 +62,7 @@ class Population(dist.Distribution):
 
     @property
     def support(self) -> constraints.Constraint:
-        """Real features, and a label that is one."""
+        """Real features, and a label of 1 or -1."""
         return _Labelled()
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
@@ -73,7 +73,7 @@ class Population(dist.Distribution):
         return jnp.concatenate([label * self.center - self.shift + noise, label], axis=-1)
 
     def log_prob(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Log N(z; y m - shift, I) - log 2."""
+        """log N(z; y m - shift, I) - log 2."""
         z, label = value[..., :-1], value[..., -1:]
         mean = label * self.center - self.shift
         return jnp.sum(norm.logpdf(z, mean), axis=-1) - jnp.log(2.0)
@@ -116,10 +116,10 @@ def _rule() -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
 
 
 def _expected_cost(x: Float[Array, "3"], theta: Float[Array, ""]) -> Float[Array, ""]:
-    """The score w'z + b is normal in each class, so one integral a class is left."""
+    """One integral for each class, since the score w'z + b is normal in each."""
     nodes, weights = _rule()
     w, b = x[:-1], x[-1]
-    # A tiny number keeps the derivative of the root finite at w = 0.
+    # 1e-300 keeps the derivative of the square root finite at w = 0.
     spread = jnp.sqrt(w @ w + 1e-300)
     total = 0.5 * _PENALTY * x @ x
     for label in (1.0, -1.0):

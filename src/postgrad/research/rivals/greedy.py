@@ -1,74 +1,54 @@
-"""Gradient steps on the data as they come, blind to what the decision does to them."""
-
-from typing import Any
+"""Gradient steps on the data as they come, without regard to how decisions change the data."""
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
-from postgrad.algorithm.policy import Policy, first_stage, initial_decision
-from postgrad.beliefs import Belief
-from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_key
+from postgrad.algorithm.policy import first_stage
 from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.data import Pace, Schedule, average
+from postgrad.research.rivals.model_free import ModelFree, Pace, Schedule, average
 
 
 class GreedyState(eqx.Module):
-    """t, x_t, and how far to go."""
+    """t, x_t, and the step sizes."""
 
     stage: Int[Array, ""]
     decision: Decision
     pace: Pace
 
 
-class Greedy(Policy):
+class Greedy(ModelFree):
     """Stochastic gradient descent on what is seen, with a new deployment at every stage.
 
         x_{t+1}  =  Proj(x_t - a_t (1/D) sum_j grad_x h(x_t, y_{t,j}))
 
     No model and no belief. "Greedy deploy" of Mendler-Duenner, Perdomo, Zrnic and Hardt (2020), and
     the stochastic gradient method of Drusvyatskiy and Xiao (2023). Where data depend on the
-    decision it ends at the performatively stable point, not at the optimum; where not, it is plain
-    stochastic approximation (Robbins and Monro, 1951). Where sales are seen, not demand, the
-    newsvendor's derivative is known from them all the same (Burnetas and Smith, 2000).
+    decision it ends at the performatively stable point, not at the optimum; elsewhere it is plain
+    stochastic approximation (Robbins and Monro, 1951). From sales instead of demand the
+    newsvendor's derivative is known all the same (Burnetas and Smith, 2000).
 
     Attributes:
-        problem: The cost and the feasible set.
-        steps: The schedule t -> a_t; None for steps in the problem's own units, see `Pace`.
-        key: Not used.
+        steps: The schedule t -> a_t; None for those of `Pace`, in the problem's own units.
     """
 
-    problem: Problem
     steps: Schedule | None
-    key: Array
 
     def __init__(self, problem: Problem, *, steps: Schedule | None = None, seed: int | Array = 0):
         """Choose the steps; see the attributes."""
-        self.problem = problem
+        super().__init__(problem, seed)
         self.steps = steps
-        self.key = as_key(seed, SettingError)
 
-    def init(self, belief: Belief | None, x: Any) -> GreedyState:
-        """Nothing is believed."""
-        del belief
-        x = initial_decision(self.problem, x)
+    def start(self, x: Decision) -> GreedyState:
+        """The state before the first stage, with x_1 in force."""
         return GreedyState(first_stage(), x, Pace.start(self.problem.feasible, x))
 
-    def step(
-        self,
-        state: GreedyState,
-        batch: Float[Array, "D ..."],
-        *,
-        weight: Float[Array, " D"] | None = None,
-        x: Decision | None = None,
+    def advance(
+        self, state: GreedyState, x: Decision, batch: Array, weight: Array
     ) -> tuple[GreedyState, dict[str, Array]]:
-        """One gradient step; tells the gradient."""
+        """One gradient step. The stage tells the gradient."""
         problem, t = self.problem, state.stage
-        x_t = state.decision if x is None else x
-        batch = batch.astype(jnp.float64)
-        gradient = average(jax.vmap(lambda y: jax.grad(problem.cost)(x_t, y))(batch), weight)
+        gradient = average(jax.vmap(lambda y: jax.grad(problem.cost)(x, y))(batch), weight)
         move, pace = state.pace.follow(gradient, t, self.steps)
         new = GreedyState(t + 1, problem.feasible.project(state.decision + move), pace)
         return new, {"gradient": gradient}

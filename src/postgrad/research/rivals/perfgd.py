@@ -1,6 +1,4 @@
-"""Performative gradient descent: how the data move with the decision is learned by moving it."""
-
-from typing import Any
+"""Performative gradient descent: how data depend on the decision is learned by varying it."""
 
 import equinox as eqx
 import jax
@@ -8,12 +6,11 @@ import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, Int
 
-from postgrad.algorithm.policy import Policy, first_stage, initial_decision
-from postgrad.beliefs import Belief
+from postgrad.algorithm.policy import first_stage
 from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_array, as_count, as_key
+from postgrad.numerics.validate import as_array, as_count
 from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.data import Pace, Schedule, average
+from postgrad.research.rivals.model_free import ModelFree, Pace, average
 
 
 class Regression(eqx.Module):
@@ -34,7 +31,7 @@ class Regression(eqx.Module):
 
 
 class PerfGDState(eqx.Module):
-    """t, x_t, the perturbed decision in force, what was learned, and how far to go."""
+    """t, x_t, the perturbed decision in force, the sums of the regression, and the step sizes."""
 
     stage: Int[Array, ""]
     x: Decision
@@ -43,79 +40,62 @@ class PerfGDState(eqx.Module):
     pace: Pace
 
 
-class PerfGD(Policy):
+class PerfGD(ModelFree):
     """Performative gradient descent (Izzo, Ying and Zou, 2021) for data whose mean moves with x.
 
         x_{t+1}  =  Proj(x_t - a_t (1/D) sum_j [grad_x h(x_t, y_j) + J_t' grad_y h(x_t, y_j)])
 
-    J_t estimates d E[y] / dx from the decisions of late and the data they brought: by least squares
-    with weights (1 - 1/window)^age, the noisy case of the paper's finite differences. The second
-    term is the derivative of the expected cost if data are a fixed noise around a mean that moves.
-    Their paper has it by a score of a normal model; for a shift both have the same mean.
+    J_t estimates d E[y] / dx from past decisions and their data: by least squares with weights
+    (1 - 1/window)^age, the noisy case of the paper's finite differences. The second term is the
+    derivative of the expected cost if data are a fixed noise around a mean that moves. Their paper
+    computes it by the score of a normal model; for a shift both have the same mean.
+
+    a_t are the step sizes of `Pace`.
 
     The decisions in force are x_t + e_t with normal e_t of size explore * reach * t^(-1/4), since
-    nothing is learned from standing still. A ridge as large as one such e_t keeps J_t near zero
-    until there are data, so that it starts like `Greedy`.
+    equal decisions tell nothing about J_t. A ridge as large as one such e_t keeps J_t near zero
+    until there are data, so that the first steps are those of `Greedy`.
 
     Attributes:
-        problem: The cost and the feasible set.
-        steps: The schedule t -> a_t; None for steps in the problem's own units, see `Pace`.
         explore: The size of e_1, relative to the width of the feasible set.
-        window: How many observations J_t looks back, about.
+        window: About how many past observations J_t rests on.
         event_shape: The shape of one observation.
-        key: The seed.
     """
 
-    problem: Problem
-    steps: Schedule | None
     explore: Float[Array, ""]
     window: Float[Array, ""]
     event_shape: tuple[int, ...] = eqx.field(static=True)
-    key: Array
 
     def __init__(
         self,
         problem: Problem,
         *,
         event_shape: tuple[int, ...] = (),
-        steps: Schedule | None = None,
         explore: float = 0.05,
         window: int = 1000,
         seed: int | Array = 0,
     ):
         """Choose the parts; see the attributes."""
-        self.problem = problem
+        super().__init__(problem, seed)
         self.event_shape = event_shape
-        self.steps = steps
         self.explore = as_array(explore, SettingError, "explore")
         self.window = jnp.asarray(float(as_count(window, SettingError, "window")))
-        self.key = as_key(seed, SettingError)
 
-    def init(self, belief: Belief | None, x: Any) -> PerfGDState:
-        """Nothing is believed."""
-        del belief
-        x = initial_decision(self.problem, x)
+    def start(self, x: Decision) -> PerfGDState:
+        """The state before the first stage, with x_1 in force."""
         d, m = x.size, int(jnp.zeros(self.event_shape).size)
         nothing = Regression(*(jnp.zeros(shape) for shape in ((), (d,), (m,), (d, d), (m, d))))
         return PerfGDState(first_stage(), x, x, nothing, Pace.start(self.problem.feasible, x))
 
-    def step(
-        self,
-        state: PerfGDState,
-        batch: Float[Array, "D ..."],
-        *,
-        weight: Float[Array, " D"] | None = None,
-        x: Decision | None = None,
+    def advance(
+        self, state: PerfGDState, x: Decision, batch: Array, weight: Array
     ) -> tuple[PerfGDState, dict[str, Array]]:
-        """Learns the slope, descends, perturbs; tells the gradient and the slope."""
+        """Estimates J_t, descends, perturbs. The stage tells the gradient and J_t ("slope")."""
         problem, t = self.problem, state.stage
-        x_t = state.decision if x is None else x
         length = self.explore * state.pace.reach
-        batch = batch.astype(jnp.float64)
 
         # Learn how the mean of the data moves with the decision.
-        n = jnp.asarray(float(batch.shape[0])) if weight is None else jnp.sum(weight)
-        flat, y = x_t.ravel(), average(batch.reshape(batch.shape[0], -1), weight)
+        n, flat, y = jnp.sum(weight), x.ravel(), average(batch.reshape(len(batch), -1), weight)
         new = Regression(n, n * flat, n * y, n * jnp.outer(flat, flat), n * jnp.outer(y, flat))
         kept = (1.0 - 1.0 / self.window) ** n
         seen = jax.tree.map(lambda old, more: kept * old + more, state.seen, new)
@@ -123,11 +103,11 @@ class PerfGD(Policy):
 
         # Descend along both terms of the derivative.
         def gradient_of(y: Array) -> Decision:
-            in_x, in_y = jax.grad(problem.cost, argnums=(0, 1))(x_t, y)
+            in_x, in_y = jax.grad(problem.cost, argnums=(0, 1))(x, y)
             return in_x + (slope.T @ in_y.ravel()).reshape(in_x.shape)
 
         gradient = average(jax.vmap(gradient_of)(batch), weight)
-        move, pace = state.pace.follow(gradient, t, self.steps)
+        move, pace = state.pace.follow(gradient, t)
         x_next = problem.feasible.project(state.x + move)
 
         # Perturb, to learn from the next batch.

@@ -1,4 +1,4 @@
-"""Minimises an average over data: what methods that re-solve at every stage have in common."""
+"""Minimises the average cost over the data so far, for policies that do so at every stage."""
 
 from collections.abc import Callable
 
@@ -9,12 +9,12 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.problem.feasible import FeasibleSet
 from postgrad.problem.problem import Decision
-from postgrad.research.rivals.data import average, limits
+from postgrad.research.rivals.model_free import average, limits
 
-# From a million times the decision down to 1e-12 of it.
+# Halvings that lead from an interval of a million times the decision to 1e-12 of the decision.
 _HALVINGS = 60
-# Step sizes that are tried at once, relative to the one that was best in the last round.
-_STEPS = (4.0, 1.0, 0.25)
+# Gradient steps a stage, and the step sizes tried in each, relative to the last best one.
+_ROUNDS, _STEPS = 5, (4.0, 1.0, 0.25)
 
 RowCost = Callable[[Decision, PyTree], Float[Array, ""]]
 
@@ -46,15 +46,15 @@ def descend(
     x: Decision,
     feasible: FeasibleSet,
     step: Float[Array, ""],
-    rounds: int,
+    rounds: int = _ROUNDS,
 ) -> tuple[Decision, Float[Array, ""]]:
     """The same by projected gradient steps from x, each the best of three step sizes.
 
         x <- the best of x and Proj(x - s k grad F(x)), k = 4, 1, 1/4
 
-    F never rises. Where F is smooth this converges at the rate of steepest descent; each call goes
-    on from the last one's x and s, so accuracy is gained over the stages. Where F is piecewise
-    linear in several entries it can stop at a kink, whose size is one over the number of data.
+    F never rises. Where F is smooth this converges at the rate of steepest descent; a call starts
+    from the x and s of the last call, so that the steps of all stages add up. Where F is piecewise
+    linear in several entries the descent can stop at a kink; with n data, kinks are of order 1 / n.
 
     Returns:
         x and s.

@@ -1,23 +1,22 @@
-"""Explore first, then optimise for the map from decisions to data that was fitted."""
-
-from typing import Any
+"""Explore first, then optimise under a fitted linear map from decisions to mean data."""
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, Int, PyTree
 
-from postgrad.algorithm.policy import Policy, first_stage, initial_decision
-from postgrad.beliefs import Belief
+from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_array, as_count, as_key
+from postgrad.numerics.validate import as_count
 from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.data import average, no_data, reach
+from postgrad.research.rivals.model_free import ModelFree, average, no_data, reach
 from postgrad.research.rivals.solver import bisect, descend
 
 # Keeps the least squares solvable when decisions have not varied, relative to their size.
 _RIDGE = 1e-9
+# How far decisions tried at random go to either side, relative to the width of the feasible set.
+_EXPLORE = 0.25
 
 
 class TwoStageState(eqx.Module):
@@ -31,33 +30,25 @@ class TwoStageState(eqx.Module):
     data: KeptRows
 
 
-class TwoStage(Policy):
+class TwoStage(ModelFree):
     """Two-stage estimation (Miller, Perdomo and Zrnic, 2021), for a linear shift of the data.
 
-    First, `explorations` stages with decisions at random around x_1. Then, with y = mu + M x + r
-    fitted by least squares and the residuals kept,
+    First, `explorations` stages with decisions at random, up to a quarter of the feasible set's
+    width from x_1. Then, with y = mu + M x + r fitted by least squares and r_j its residuals,
 
         x_{t+1}  =  argmin_{x in X} (1/n) sum_j h(x, mu + M x + r_j).
 
-    The paper fits once and stays with the result. Here the data that come after are used, too, and
-    x is solved for again at every stage: this can only help. Consistent where the data are a fixed
-    noise around a mean that is linear in the decision, and only there.
+    The paper fits once and keeps the result. Here the fit and x are computed again at every stage
+    from all data, which can only help. Consistent if, and only if, the data are a fixed noise
+    around a mean that is linear in the decision.
 
     Attributes:
-        problem: The cost and the feasible set.
-        explorations: How many stages explore.
-        explore: How far they go to either side, relative to the width of the feasible set.
+        explorations: How many stages try decisions at random.
         event_shape: The shape of one observation.
-        rounds: Gradient steps a stage for decisions of several numbers; see `solver.py`.
-        key: The seed.
     """
 
-    problem: Problem
-    explore: Float[Array, ""]
     explorations: int = eqx.field(static=True)
     event_shape: tuple[int, ...] = eqx.field(static=True)
-    rounds: int = eqx.field(static=True)
-    key: Array
 
     def __init__(
         self,
@@ -65,40 +56,27 @@ class TwoStage(Policy):
         *,
         event_shape: tuple[int, ...] = (),
         explorations: int = 50,
-        explore: float = 0.25,
-        rounds: int = 5,
         seed: int | Array = 0,
     ):
         """Choose the parts; see the attributes."""
-        self.problem = problem
+        super().__init__(problem, seed)
         self.event_shape = event_shape
         self.explorations = as_count(explorations, SettingError, "explorations")
-        self.explore = as_array(explore, SettingError, "explore")
-        self.rounds = as_count(rounds, SettingError, "rounds")
-        self.key = as_key(seed, SettingError)
 
-    def init(self, belief: Belief | None, x: Any) -> TwoStageState:
-        """Nothing is believed."""
-        del belief
-        x = initial_decision(self.problem, x)
+    def start(self, x: Decision) -> TwoStageState:
+        """The state before the first stage, with x_1 in force."""
         return TwoStageState(first_stage(), x, x, x, jnp.ones(()), no_data(x, self.event_shape))
 
-    def step(
-        self,
-        state: TwoStageState,
-        batch: Float[Array, "D ..."],
-        *,
-        weight: Float[Array, " D"] | None = None,
-        x: Decision | None = None,
+    def advance(
+        self, state: TwoStageState, x: Decision, batch: Array, weight: Array
     ) -> tuple[TwoStageState, dict[str, Array]]:
-        """Keeps the batch; then tries something, or fits and solves. Tells M."""
+        """Keeps the batch; then tries a random decision, or fits and solves. The stage tells M."""
         problem, feasible, t = self.problem, self.problem.feasible, state.stage
-        x_t = state.decision if x is None else x
-        data = state.data.add(problem.likelihood, x_t, batch, weight)
+        data = state.data.add(problem.likelihood, x, batch, weight)
 
         # Stage one: decisions at random.
-        noise = random.uniform(random.fold_in(self.key, t), x_t.shape, minval=-1.0, maxval=1.0)
-        width = self.explore * reach(feasible, state.start)
+        noise = random.uniform(random.fold_in(self.key, t), x.shape, minval=-1.0, maxval=1.0)
+        width = _EXPLORE * reach(feasible, state.start)
         tried = feasible.project(state.start + width * noise)
 
         # Stage two: fit the map, and minimise the cost of data that move along it.
@@ -109,12 +87,10 @@ class TwoStage(Policy):
             return problem.cost(x, row[1] + moved.reshape(row[1].shape))
 
         rows = data.x, data.y
-        if x_t.size == 1:
+        if x.size == 1:
             best, size = bisect(cost, rows, data.weight, state.x, feasible), state.size
         else:
-            best, size = descend(
-                cost, rows, data.weight, state.x, feasible, state.size, self.rounds
-            )
+            best, size = descend(cost, rows, data.weight, state.x, feasible, state.size)
         explores = t < self.explorations
         best = jnp.where(explores, state.start, best)
         size = jnp.where(explores, jnp.ones(()), size)
@@ -123,7 +99,7 @@ class TwoStage(Policy):
 
 
 def _least_squares(data: KeptRows) -> Float[Array, "m d"]:
-    """M, with the intercept left to the residuals."""
+    """M. The intercept mu is in the residuals."""
     x, y = (rows.reshape(rows.shape[0], -1) for rows in (data.x, data.y))
     x, y = x - average(x, data.weight), y - average(y, data.weight)
     xx = jnp.einsum("n,ni,nj->ij", data.weight, x, x)

@@ -1,20 +1,17 @@
-"""The newsvendor who is prepared for all demands near those that were seen."""
-
-from typing import Any
+"""Distributionally robust orders of a newsvendor, over a Wasserstein ball around the data."""
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from postgrad.algorithm.policy import Policy, first_stage, initial_decision
-from postgrad.beliefs import Belief
+from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import CostError, FeasibleSetError, SettingError
-from postgrad.numerics.validate import as_array, as_key
+from postgrad.numerics.validate import as_array
 from postgrad.problem.feasible import Box, Reals
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.problems.newsvendor import Newsvendor
-from postgrad.research.rivals.data import average, no_data
+from postgrad.research.rivals.model_free import ModelFree, average, no_data
 from postgrad.research.rivals.solver import bisect
 
 
@@ -26,7 +23,7 @@ class WassersteinState(eqx.Module):
     data: KeptRows
 
 
-class Wasserstein(Policy):
+class Wasserstein(ModelFree):
     """Distributionally robust orders: the least worst cost over a type-2 Wasserstein ball.
 
         x_{t+1}  =  argmin_x  sup { E_Q h(x, xi) : W_2(Q, data) <= e }
@@ -42,8 +39,7 @@ class Wasserstein(Policy):
         x_i  =  q_i - e b_i / (2 sqrt(sum_k (p_k - c_k) b_k)),
 
     in closed form: the order of sample-average approximation, less a margin. Orders outside the box
-    are projected, which is exact for one item. The demand is taken as it comes, as if no order had
-    an influence on it: this is the static reference.
+    are projected, which is exact for one item. Demand is assumed not to depend on orders.
 
     The ball shrinks as e_n = radius * sqrt(tr Cov) / sqrt(n), with Cov the covariance of the data:
     the rate at which the truth stays near the ball for such costs (Gao, 2022), in the data's unit.
@@ -52,13 +48,10 @@ class Wasserstein(Policy):
         problem: With the cost `Newsvendor`, in a box.
         radius: See above.
         event_shape: The shape of one observation.
-        key: Not used.
     """
 
-    problem: Problem
     radius: Float[Array, ""]
     event_shape: tuple[int, ...] = eqx.field(static=True)
-    key: Array
 
     def __init__(
         self,
@@ -82,35 +75,26 @@ class Wasserstein(Policy):
         if not isinstance(problem.feasible, Box | Reals):
             name = type(problem.feasible).__name__
             raise FeasibleSetError(f"Wasserstein needs a box, got a {name}")
-        self.problem = problem
+        super().__init__(problem, seed)
         self.event_shape = event_shape
         self.radius = as_array(radius, SettingError, "radius")
-        self.key = as_key(seed, SettingError)
 
-    def init(self, belief: Belief | None, x: Any) -> WassersteinState:
-        """Nothing is believed."""
-        del belief
-        x = initial_decision(self.problem, x)
+    def start(self, x: Decision) -> WassersteinState:
+        """The state before the first stage, with x_1 in force."""
         return WassersteinState(first_stage(), x, no_data(x, self.event_shape))
 
-    def step(
-        self,
-        state: WassersteinState,
-        batch: Float[Array, "D ..."],
-        *,
-        weight: Float[Array, " D"] | None = None,
-        x: Decision | None = None,
+    def advance(
+        self, state: WassersteinState, x: Decision, batch: Array, weight: Array
     ) -> tuple[WassersteinState, dict[str, Array]]:
-        """Keeps the batch and solves again; tells the radius of the ball."""
+        """Keeps the batch and solves again. The stage tells the radius of the ball."""
         problem, cost = self.problem, self.problem.cost
         assert isinstance(cost, Newsvendor)  # checked at the door
-        x_t = state.decision if x is None else x
-        data = state.data.add(problem.likelihood, x_t, batch, weight)
+        data = state.data.add(problem.likelihood, x, batch, weight)
         n = jnp.sum(data.weight)
         spread = average((data.y - average(data.y, data.weight)) ** 2, data.weight)
         radius = self.radius * jnp.sqrt(jnp.sum(spread) / jnp.where(n > 0, n, 1.0))
 
-        quantile = bisect(cost, data.y, data.weight, x_t, Reals())
+        quantile = bisect(cost, data.y, data.weight, x, Reals())
         loss, gain = cost.price - cost.salvage, cost.price - cost.cost
         margin = radius * loss / (2.0 * jnp.sqrt(jnp.sum(gain * loss)))
         best = problem.feasible.project(quantile - margin)

@@ -1,1 +1,1 @@
-"""The words of a specification file, one class each."""
+"""The parts of a problem that a specification file can name, one class each."""

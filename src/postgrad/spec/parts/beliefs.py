@@ -1,20 +1,21 @@
-"""Beliefs that a specification can name."""
+"""Priors that `[belief]` can name."""
 
+import math
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from postgrad import beliefs
-from postgrad.spec.parts.part import Number, Part, Positive, Share
+from postgrad.spec.parts.toml_table import Number, Positive, Share, TomlTable
 
 _MOST_POINTS = 1_000_000
 
+# One rate of forgetting, several of which the right one is learned, or none.
 Forget = Share | Annotated[list[Share], Field(min_length=1, max_length=32)] | None
-"""One rate of forgetting, or several to learn from; none, if not given."""
 
 
-class Levels(Part):
+class Levels(TomlTable):
     """Evenly spaced values of a parameter, or of its logarithm."""
 
     low: Number = Field(alias="from")
@@ -29,7 +30,7 @@ class Levels(Part):
         return self
 
     def values(self) -> np.ndarray:
-        """All of them."""
+        """The values, in increasing order."""
         space = np.geomspace if self.spacing == "log" else np.linspace
         return space(self.low, self.high, self.points)
 
@@ -37,8 +38,8 @@ class Levels(Part):
 Values = Levels | Annotated[list[Number], Field(min_length=1, max_length=100_000)]
 
 
-class GridBelief(Part):
-    """The exact posterior on a grid: levels of each parameter, all alike at first."""
+class GridBelief(TomlTable):
+    """The exact posterior on a grid: the product of the levels, all of equal weight at first."""
 
     kind: Literal["grid"]
     levels: dict[str, Values]
@@ -46,105 +47,93 @@ class GridBelief(Part):
 
     @model_validator(mode="after")
     def _check(self) -> "GridBelief":
-        size = 1
-        for values in self.levels.values():
-            size *= values.points if isinstance(values, Levels) else len(values)
-        if size > _MOST_POINTS:
+        sizes = (v.points if isinstance(v, Levels) else len(v) for v in self.levels.values())
+        if (size := math.prod(sizes)) > _MOST_POINTS:
             raise ValueError(f"the grid has {size} points; at most {_MOST_POINTS} are allowed")
         return self
 
     @property
     def parameters(self) -> set[str]:
-        """Those that it has levels of."""
+        """The names of the parameters."""
         return set(self.levels)
 
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
-        """The belief about parameters of the given names."""
-        levels = {name: _values(self.levels[name]) for name in parameters}
-        points = levels[parameters[0]] if len(parameters) == 1 else beliefs.product_grid(levels)
-        return _remembering(beliefs.Grid, self.forget, points)
+        """The belief about parameters of the given names, in that order."""
+        levels = {
+            name: values.values() if isinstance(values, Levels) else np.asarray(values)
+            for name, values in _in_order(self.levels, parameters).items()
+        }
+        points = beliefs.product_grid(levels) if len(levels) > 1 else levels[parameters[0]]
+        return _forgetting(beliefs.Grid, self.forget, points)
 
 
-class NormalBelief(Part):
-    """A normal prior of the mean of normal data of known scale."""
+class _ConjugateBelief(TomlTable):
+    """A conjugate prior. The keys of a subclass are the arguments of its family, in order."""
 
-    kind: Literal["normal"]
-    mean: Number
-    deviation: Positive
     forget: Forget = None
-    parameters: ClassVar[set[str]] = {"mean"}
+    family: ClassVar[Any]
 
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
         """The belief."""
         del parameters
-        return _remembering(beliefs.Normal, self.forget, self.mean, self.deviation)
+        numbers = self.model_dump(exclude={"kind", "forget"}).values()
+        return _forgetting(self.family, self.forget, *numbers)
 
 
-class NormalInverseGammaBelief(Part):
-    """The conjugate prior of the mean and the scale of normal data."""
+class NormalBelief(_ConjugateBelief):
+    """The mean of normal data of known scale."""
+
+    kind: Literal["normal"]
+    mean: Number
+    deviation: Positive
+    family = beliefs.Normal
+    parameters: ClassVar[set[str]] = {"mean"}
+
+
+class NormalInverseGammaBelief(_ConjugateBelief):
+    """The mean and the scale of normal data."""
 
     kind: Literal["normal-inverse-gamma"]
     mean: Number
     count: Positive
     shape: Positive
     scale: Positive
-    forget: Forget = None
+    family = beliefs.NormalInverseGamma
     parameters: ClassVar[set[str]] = {"mean", "scale"}
 
-    def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
-        """The belief."""
-        del parameters
-        numbers = (self.mean, self.count, self.shape, self.scale)
-        return _remembering(beliefs.NormalInverseGamma, self.forget, *numbers)
 
-
-class GammaBelief(Part):
-    """The conjugate prior of the mean of Poisson counts."""
+class GammaBelief(_ConjugateBelief):
+    """The mean of Poisson counts."""
 
     kind: Literal["gamma"]
     shape: Positive
     rate: Positive
-    forget: Forget = None
+    family = beliefs.Gamma
     parameters: ClassVar[set[str]] = {"mean"}
 
-    def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
-        """The belief."""
-        del parameters
-        return _remembering(beliefs.Gamma, self.forget, self.shape, self.rate)
 
-
-class InverseGammaBelief(Part):
-    """The conjugate prior of the mean of exponential data."""
+class InverseGammaBelief(_ConjugateBelief):
+    """The mean of exponential data."""
 
     kind: Literal["inverse-gamma"]
     shape: Positive
     scale: Positive
-    forget: Forget = None
+    family = beliefs.InverseGamma
     parameters: ClassVar[set[str]] = {"mean"}
 
-    def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
-        """The belief."""
-        del parameters
-        return _remembering(beliefs.InverseGamma, self.forget, self.shape, self.scale)
 
-
-class BetaBelief(Part):
-    """The conjugate prior of a probability."""
+class BetaBelief(_ConjugateBelief):
+    """A probability."""
 
     kind: Literal["beta"]
     yes: Positive
     no: Positive
-    forget: Forget = None
+    family = beliefs.Beta
     parameters: ClassVar[set[str]] = {"probability"}
 
-    def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
-        """The belief."""
-        del parameters
-        return _remembering(beliefs.Beta, self.forget, self.yes, self.no)
 
-
-class GaussianBelief(Part):
-    """Independent normal priors of all parameters: exact for a linear model."""
+class GaussianBelief(TomlTable):
+    """Independent normal priors of all parameters; the posterior of a linear model is exact."""
 
     kind: Literal["gaussian"]
     mean: dict[str, Number]
@@ -158,20 +147,15 @@ class GaussianBelief(Part):
 
     @property
     def parameters(self) -> set[str]:
-        """Those that it has means of."""
+        """The names of the parameters."""
         return set(self.mean)
 
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
-        """The belief about parameters of the given names."""
-        if len(parameters) == 1:
-            return beliefs.Gaussian(self.mean[parameters[0]], self.deviation[parameters[0]])
-        return beliefs.Gaussian(
-            {name: self.mean[name] for name in parameters},
-            {name: self.deviation[name] for name in parameters},
-        )
+        """The belief about parameters of the given names, in that order."""
+        return beliefs.Gaussian(_theta(self.mean, parameters), _theta(self.deviation, parameters))
 
 
-class KnownBelief(Part):
+class KnownBelief(TomlTable):
     """Parameters that are known."""
 
     kind: Literal["known"]
@@ -179,14 +163,12 @@ class KnownBelief(Part):
 
     @property
     def parameters(self) -> set[str]:
-        """Those that are given."""
+        """The names of the parameters."""
         return set(self.theta)
 
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
-        """The belief about parameters of the given names."""
-        if len(parameters) == 1:
-            return beliefs.Known(self.theta[parameters[0]])
-        return beliefs.Known({name: self.theta[name] for name in parameters})
+        """The belief about parameters of the given names, in that order."""
+        return beliefs.Known(_theta(self.theta, parameters))
 
 
 AnyBelief = Annotated[
@@ -202,12 +184,17 @@ AnyBelief = Annotated[
 ]
 
 
-def _values(levels: Levels | list[float]) -> np.ndarray:
-    return levels.values() if isinstance(levels, Levels) else np.asarray(levels)
+def _in_order(values: dict[str, Any], parameters: tuple[str, ...]) -> dict[str, Any]:
+    return {name: values[name] for name in parameters}
 
 
-def _remembering(make: Any, forget: float | list[float] | None, *numbers: Any) -> beliefs.Belief:
-    """A belief that forgets as it is told, or learns how fast to."""
+def _theta(values: dict[str, float], parameters: tuple[str, ...]) -> Any:
+    """A dictionary of several parameters; the number itself where there is one."""
+    return _in_order(values, parameters) if len(parameters) > 1 else values[parameters[0]]
+
+
+def _forgetting(family: Any, forget: float | list[float] | None, *numbers: Any) -> beliefs.Belief:
+    """A belief with a rate of forgetting, or one that learns which of several rates is right."""
     if isinstance(forget, list):
-        return beliefs.Adaptive(make(*numbers, forget=1.0), forget)
-    return make(*numbers, forget=forget)
+        return beliefs.Adaptive(family(*numbers, forget=1.0), forget)
+    return family(*numbers, forget=forget)

@@ -1,7 +1,7 @@
-"""Costs that a specification can name."""
+"""Costs that `[cost]` can name."""
 
 import itertools
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,23 +11,23 @@ from pydantic import Field, model_validator
 
 from postgrad.problem.problem import Cost
 from postgrad.research.problems.newsvendor import Mismatch, Newsvendor
-from postgrad.spec.parts.part import Numbers, Part, Positives
+from postgrad.spec.parts.toml_table import Numbers, Pick, Positives, TomlTable
 
 
-class NewsvendorCost(Part):
-    """b for each unit short, h for each unit left over."""
+class NewsvendorCost(TomlTable):
+    """`underage` for each unit short, `overage` for each unit left over."""
 
     kind: Literal["newsvendor"]
     underage: Positives
     overage: Positives
 
-    def build(self, pick: Any) -> Cost:
-        """The cost with the numbers that `pick` takes of those of all items."""
+    def build(self, pick: Pick) -> Cost:
+        """The cost, with the numbers that `pick` takes."""
         return Mismatch(pick(self.underage), pick(self.overage))
 
 
-class ProfitCost(Part):
-    """Order at a cost, sell at a price, salvage the rest."""
+class ProfitCost(TomlTable):
+    """Minus the profit of ordering at `cost`, selling at `price` and salvaging the rest."""
 
     kind: Literal["profit"]
     cost: Numbers
@@ -38,35 +38,36 @@ class ProfitCost(Part):
     def _check(self) -> "ProfitCost":
         numbers = [np.atleast_1d(value) for value in (self.salvage, self.cost, self.price)]
         for less, more in itertools.pairwise(numbers):
-            alike = less.size == more.size or 1 in (less.size, more.size)  # else told with the data
-            if alike and not (less < more).all():
+            # Lists of other lengths than the number of items are refused when the data are read.
+            comparable = less.size == more.size or 1 in (less.size, more.size)
+            if comparable and not (less < more).all():
                 raise ValueError("`salvage` must be less than `cost`, and `cost` than `price`")
         return self
 
-    def build(self, pick: Any) -> Cost:
-        """The cost with the numbers that `pick` takes of those of all items."""
+    def build(self, pick: Pick) -> Cost:
+        """The cost, with the numbers that `pick` takes."""
         return Newsvendor(pick(self.cost), pick(self.price), pick(self.salvage))
 
 
-class SquaredCost(Part):
-    """The squared distance of the decision from what happens: a forecast."""
+class SquaredCost(TomlTable):
+    """The squared distance of the decision from the demand: the decision is a forecast."""
 
     kind: Literal["squared"]
 
-    def build(self, pick: Any) -> Cost:
+    def build(self, pick: Pick) -> Cost:
         """The cost."""
         del pick
         return Squared()
 
 
-class RevenueCost(Part):
-    """The decision is a price: what is not earned with the demand at that price."""
+class RevenueCost(TomlTable):
+    """Minus the profit of selling the demand at a price, which is the decision."""
 
     kind: Literal["revenue"]
     unit_cost: Numbers = 0.0
 
-    def build(self, pick: Any) -> Cost:
-        """The cost with the numbers that `pick` takes of those of all items."""
+    def build(self, pick: Pick) -> Cost:
+        """The cost, with the numbers that `pick` takes."""
         return Revenue(pick(self.unit_cost))
 
 

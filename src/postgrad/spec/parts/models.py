@@ -1,7 +1,7 @@
-"""Models of demand that a specification can name.
+"""Models of demand that `[model]` can name.
 
-Each knows the names of its unknown parameters, in the order in which the documentation has them. A
-single one is theta itself; several are a dictionary.
+`parameters` names the unknown parameters of a model, in order. With one parameter theta is a
+number; with several theta is a dictionary.
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,18 +14,18 @@ from pydantic import Field
 
 from postgrad.distributions.counts import NegativeBinomial, Poisson, log_normal
 from postgrad.problem.problem import Decision, Model
-from postgrad.spec.parts.part import Number, Part, Positive
+from postgrad.spec.parts.toml_table import Number, Positive, TomlTable
 
 
-class NormalDemand(Part):
-    """Normal, of unknown mean, and of unknown scale unless one is given."""
+class NormalDemand(TomlTable):
+    """Normal, of unknown mean; the scale is unknown too unless it is given."""
 
     kind: Literal["normal"]
     scale: Positive | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """What is unknown."""
+        """The unknown parameters."""
         return ("mean", "scale") if self.scale is None else ("mean",)
 
     def build(self) -> Model:
@@ -33,8 +33,8 @@ class NormalDemand(Part):
         return _normal if self.scale is None else NormalOfScale(jnp.asarray(self.scale))
 
 
-class LogNormalDemand(Part):
-    """log(demand + shift) is normal; a shift of 1 leaves room for days without demand."""
+class LogNormalDemand(TomlTable):
+    """log(demand + shift) is normal; with a shift of 1 the demand may be zero."""
 
     kind: Literal["log-normal"]
     shift: Annotated[Number, Field(ge=0)] = 0.0
@@ -45,52 +45,8 @@ class LogNormalDemand(Part):
         return ShiftedLogNormal(self.shift)
 
 
-class PoissonDemand(Part):
-    """Counts, as uneven as chance makes them."""
-
-    kind: Literal["poisson"]
-    parameters: ClassVar[tuple[str, ...]] = ("mean",)
-
-    def build(self) -> Model:
-        """The model."""
-        return _poisson
-
-
-class NegativeBinomialDemand(Part):
-    """Counts that are more uneven: variance mean + mean^2 / concentration."""
-
-    kind: Literal["negative-binomial"]
-    parameters: ClassVar[tuple[str, ...]] = ("mean", "concentration")
-
-    def build(self) -> Model:
-        """The model."""
-        return _negative_binomial
-
-
-class ExponentialDemand(Part):
-    """Exponential, of unknown mean."""
-
-    kind: Literal["exponential"]
-    parameters: ClassVar[tuple[str, ...]] = ("mean",)
-
-    def build(self) -> Model:
-        """The model."""
-        return _exponential
-
-
-class BernoulliDemand(Part):
-    """Yes or no."""
-
-    kind: Literal["bernoulli"]
-    parameters: ClassVar[tuple[str, ...]] = ("probability",)
-
-    def build(self) -> Model:
-        """The model."""
-        return _bernoulli
-
-
-class LinearDemand(Part):
-    """Demand that a price changes: intercept - slope x, with normal noise of a known scale."""
+class LinearDemand(TomlTable):
+    """Demand at a price x: intercept - slope x, with normal noise of a known scale."""
 
     kind: Literal["linear"]
     scale: Positive
@@ -101,15 +57,23 @@ class LinearDemand(Part):
         return Linear(jnp.asarray(self.scale))
 
 
+class PlainDemand(TomlTable):
+    """Models without settings. A negative-binomial variance is mean + mean^2 / concentration."""
+
+    kind: Literal["poisson", "negative-binomial", "exponential", "bernoulli"]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The unknown parameters."""
+        return _PLAIN[self.kind][0]
+
+    def build(self) -> Model:
+        """The model."""
+        return _PLAIN[self.kind][1]
+
+
 AnyModel = Annotated[
-    NormalDemand
-    | LogNormalDemand
-    | PoissonDemand
-    | NegativeBinomialDemand
-    | ExponentialDemand
-    | BernoulliDemand
-    | LinearDemand,
-    Field(discriminator="kind"),
+    NormalDemand | LogNormalDemand | LinearDemand | PlainDemand, Field(discriminator="kind")
 ]
 
 
@@ -125,7 +89,7 @@ class NormalOfScale(eqx.Module):
 
 
 class ShiftedLogNormal(eqx.Module):
-    """See `log_normal`."""
+    """log(demand + shift) is normal: see `log_normal`."""
 
     shift: float = eqx.field(static=True)
 
@@ -169,3 +133,11 @@ def _exponential(x: Decision, theta: Array) -> Any:
 def _bernoulli(x: Decision, theta: Array) -> Any:
     del x
     return dist.Bernoulli(theta, validate_args=False)
+
+
+_PLAIN: dict[str, tuple[tuple[str, ...], Model]] = {
+    "poisson": (("mean",), _poisson),
+    "negative-binomial": (("mean", "concentration"), _negative_binomial),
+    "exponential": (("mean",), _exponential),
+    "bernoulli": (("probability",), _bernoulli),
+}

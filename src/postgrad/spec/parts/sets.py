@@ -1,30 +1,30 @@
-"""Feasible sets that a specification can name."""
+"""Feasible sets that `[feasible]` can name."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import jax.numpy as jnp
 from pydantic import Field
 
 from postgrad.problem import feasible
-from postgrad.spec.parts.part import Number, Numbers, Part, Positives
+from postgrad.spec.parts.toml_table import Number, Numbers, Pick, Positives, TomlTable
 
 
-class BoxSet(Part):
-    """Bounds for each item by itself."""
+class BoxSet(TomlTable):
+    """Bounds for each item, which is decided by itself."""
 
     kind: Literal["box"]
     low: Numbers
     high: Numbers
-    joint: ClassVar[bool] = False  # each item is decided by itself
+    joint: ClassVar[bool] = False
 
-    def build(self, pick: Any, count: int) -> feasible.FeasibleSet:
-        """The set."""
+    def build(self, pick: Pick, count: int) -> feasible.FeasibleSet:
+        """The set of `count` items, with their numbers."""
         del count
         return feasible.Box(pick(self.low), pick(self.high))
 
 
-class BudgetSet(Part):
-    """Bounds for each item, and one budget for all of them together."""
+class BudgetSet(TomlTable):
+    """Bounds for each item, and one budget for all items, which are decided together."""
 
     kind: Literal["budget"]
     low: Numbers = 0.0
@@ -33,8 +33,8 @@ class BudgetSet(Part):
     total: Number
     joint: ClassVar[bool] = True
 
-    def build(self, pick: Any, count: int) -> feasible.FeasibleSet:
-        """The set."""
+    def build(self, pick: Pick, count: int) -> feasible.FeasibleSet:
+        """The set of `count` items, with their numbers."""
         weights = jnp.broadcast_to(pick(self.weights), (count,))
         return feasible.Budget(pick(self.low), pick(self.high), weights, self.total)
 

@@ -15,22 +15,27 @@ from postgrad.spec.backtest import Backtest
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Batches that are drawn at most; of more, the latest.
-_MOST = 2000
-# How many posteriors the fan is made of, and of how many draws each.
-_FANS, _DRAWS = 24, 512
-_BANDS = ((0.05, 0.95), (0.25, 0.75))
-# Of several parameters, the one to look at.
-_TELLING = ("mean", "median", "intercept")
+_MOST_BATCHES = 2000  # only the latest are drawn
+# The posterior is drawn at so many stages, from so many draws each.
+_POSTERIORS, _DRAWS = 24, 512
+# The median, 90 % and 50 %.
+_QUANTILES = (0.5, 0.05, 0.95, 0.25, 0.75)
+# Of several parameters, the first of these is drawn.
+_LOCATIONS = ("mean", "median", "intercept")
 # A dollar in the user's own words is a dollar, not the beginning of a formula.
 _OWN_WORDS: Any = {"parse_math": False}
 _BLUE, _GREY, _RED = "#0b5fa5", "#9a9a9a", "#c8553d"
 
 
 def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path]:
-    """Cost so far above hindsight's, day by day: below zero is better than hindsight.
+    """Cumulative cost minus that of hindsight, day by day; below zero is better than hindsight.
 
-    Where the cost has no hindsight, the cost itself.
+    Without hindsight, cumulative cost itself.
+
+    Args:
+        result: The backtest.
+        stem: Where to write, without the ending.
+        title: Above the figure.
     """
     import matplotlib as mpl
 
@@ -39,21 +44,12 @@ def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path
         curves = result.cumulative()
         best = curves.get("hindsight", np.zeros(result.scored))
         days = np.arange(1, result.scored + 1)
-        order = sorted(curves, key=lambda name: -curves[name][-1])
-        for name in order:
+        for name in sorted(curves, key=lambda name: -curves[name][-1]):
             colour, dashes = line_of(name)
-            first = name == "postgrad"
+            style: Any = {"lw": 2.0, "zorder": 3} if name == "postgrad" else {"lw": 1.3}
             label = f"{name}  {curves[name][-1]:,.0f}"
-            axes.plot(
-                days,
-                curves[name] - best,
-                color=colour,
-                ls=dashes,
-                lw=2.0 if first else 1.3,
-                zorder=3 if first else 2,
-                label=label,
-            )
-        # A bad rule would leave no room for the others: the frame ends with the best but one.
+            axes.plot(days, curves[name] - best, color=colour, ls=dashes, label=label, **style)
+        # The frame fits the three curves nearest to hindsight, so that a bad rule hides none.
         near = sorted((curves[name] - best for name in curves), key=lambda c: np.abs(c).max())[:3]
         low, high = min(float(c.min()) for c in near), max(float(c.max()) for c in near)
         margin = 0.15 * (high - low) or 1.0
@@ -76,10 +72,10 @@ def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path
 def draw_stream(
     agent: Agent, stem: Path, *, title: str = "", labels: Sequence[str] = ()
 ) -> list[Path]:
-    """Decisions with their interval, the posterior's fan, surprise, and cost over time.
+    """Decisions with their interval, quantiles of the posterior, surprise, and cost, by batch.
 
     Args:
-        agent: Whose stream it is.
+        agent: The agent whose stream is drawn.
         stem: Where to write, without the ending.
         title: Above the figure.
         labels: Names of the decision's entries, where it has several.
@@ -87,17 +83,17 @@ def draw_stream(
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    records = list(agent.history(last=_MOST))
+    records = list(agent.history(last=_MOST_BATCHES))
     if not records:
         return []
     stages = np.asarray([record.stage for record in records])
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.2, 9.6), layout="constrained")
-        decisions, fan, surprise, cost = figure.subplots(4, 1, sharex=True)
+        decisions, posterior, surprise, cost = figure.subplots(4, 1, sharex=True)
         _draw_decisions(decisions, stages, records, labels)
         decisions.set_title(title, **_OWN_WORDS)
         decisions.set_ylabel("decision and data")
-        _draw_fan(fan, agent, stages)
+        _draw_posterior(posterior, agent, stages)
         _draw_surprise(surprise, stages, records)
         _draw_cost(cost, agent, stages, records)
         cost.set_xlabel("batch")
@@ -109,7 +105,6 @@ def _draw_decisions(
 ) -> None:
     decisions = np.stack([np.ravel(record.decision) for record in records])
     data = [np.asarray(record.rows).reshape(len(record.rows), -1) for record in records]
-    known = [record.interval is not None for record in records]
     for i in range(decisions.shape[1]):
         colour = _BLUE if decisions.shape[1] == 1 else f"C{i}"
         if data[0].shape[1] == decisions.shape[1]:
@@ -119,7 +114,7 @@ def _draw_decisions(
             axes.plot(at, seen, ".", color=shade, ms=2.5, alpha=0.6)
         label = labels[i] if labels else None
         axes.plot(stages, decisions[:, i], color=colour, lw=1.5, label=label)
-        if all(known):
+        if all(record.interval is not None for record in records):
             ends = np.stack([[np.ravel(end)[i] for end in record.interval] for record in records])
             axes.fill_between(stages, ends[:, 0], ends[:, 1], color=colour, alpha=0.2, lw=0)
     for stage in [record.stage for record in records if record.alarm is not None]:
@@ -129,18 +124,18 @@ def _draw_decisions(
             text.set(**_OWN_WORDS)
 
 
-def _draw_fan(axes: "Axes", agent: Agent, stages: np.ndarray) -> None:
-    """Quantiles of the posterior of one part of theta, at some stages, computed again."""
-    chosen = np.unique(np.linspace(stages[0], stages[-1], _FANS).round().astype(int))
+def _draw_posterior(axes: "Axes", agent: Agent, stages: np.ndarray) -> None:
+    """Quantiles of the posterior of one parameter at some stages, replayed from the batches."""
+    chosen = np.unique(np.linspace(stages[0], stages[-1], _POSTERIORS).round().astype(int))
     draw = jax.jit(lambda belief: belief.sample(random.key(0), (_DRAWS,)))
     name, rows = "theta", []
     for belief in agent.beliefs(chosen.tolist()):
         draws, _ = jax.tree.flatten_with_path(draw(belief))
         named = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in draws}
-        key = next((key for key in named if any(word in key for word in _TELLING)), min(named))
+        key = next((key for key in named if any(word in key for word in _LOCATIONS)), min(named))
         name = f"theta{key}" + ("[0]" if named[key].ndim > 1 else "")
         flat = named[key].reshape(_DRAWS, -1)[:, 0]
-        rows.append(np.quantile(flat, [0.5, *(q for band in _BANDS for q in band)]))
+        rows.append(np.quantile(flat, _QUANTILES))
     quantiles = np.stack(rows)
     axes.plot(chosen, quantiles[:, 0], color=_BLUE, lw=1.5)
     for i, alpha in ((1, 0.15), (3, 0.25)):
@@ -163,7 +158,7 @@ def _draw_surprise(axes: "Axes", stages: np.ndarray, records: list[Any]) -> None
 
 
 def _draw_cost(axes: "Axes", agent: Agent, stages: np.ndarray, records: list[Any]) -> None:
-    """What the decisions in force have cost, where what is seen is what the cost is about."""
+    """Cumulative cost of the decisions in force; nothing if the data are not the demand itself."""
     problem = agent.problem
     if problem.observation is not None:
         axes.set_axis_off()

@@ -1,4 +1,4 @@
-"""What an agent knows, for other programs."""
+"""Histories as CSV or JSON, posteriors for ArviZ, and results as JSON, for other programs."""
 
 import csv
 import dataclasses
@@ -8,47 +8,46 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jax import random
 
 from postgrad.errors import SettingError
-from postgrad.spec.spec_agents import Live
+from postgrad.spec.spec_agents import SpecAgents, Stream
 
-# Posterior draws for ArviZ, in as many chains as it likes to see.
+# Posterior draws for ArviZ, whose diagnostics expect several chains.
 _CHAINS, _DRAWS = 4, 1000
 
 
-def write(live: Live, streams: Iterable[tuple[str, str | None]], out: Path) -> int:
-    """Write histories as .csv or .json, or posteriors as .nc.
+def write(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> int:
+    """Write the histories of streams as .csv or .json, or their posteriors as .nc.
 
     Returns:
-        How many records there are, or posteriors.
+        How many records, or posteriors, were written.
 
     Raises:
-        SettingError: If it is none of these, or cannot be written.
+        SettingError: If `out` has another ending, or cannot be written.
     """
     writers = {".csv": _write_csv, ".json": _write_json, ".nc": _write_arviz}
     if out.suffix not in writers:
         raise SettingError(f"out must end in .csv, .json or .nc, got {out.name!r}")
     try:
-        return writers[out.suffix](live, streams, out)
+        return writers[out.suffix](agents, streams, out)
     except OSError as error:
         raise SettingError(f"cannot write {out}: {error.strerror or error}") from error
 
 
-def _lines(live: Live, streams: Iterable[tuple[str, str | None]]) -> Iterator[dict[str, Any]]:
+def _lines(agents: SpecAgents, streams: Iterable[Stream]) -> Iterator[dict[str, Any]]:
     """One line for each batch and item."""
-    for stream, context in streams:
-        for record in live.agent(stream, context).history():
+    for item, group in streams:
+        for record in agents.agent(item, group).history():
             in_force = np.atleast_1d(record.x)
-            parts = live.spelled(stream, record.decision, record.interval)
-            for i, (item, decision, ends) in enumerate(parts):
-                rows = record.rows.reshape(len(record.rows), -1)
+            rows = record.rows.reshape(len(record.rows), -1)
+            parts = agents.by_item(item, record.decision, record.interval)
+            for i, (name, decision, ends) in enumerate(parts):
                 yield {
-                    "item": item,
-                    "context": context,
+                    "item": name,
+                    "group": group,
                     "stage": record.stage,
                     "id": record.id,
                     "observed": record.time.isoformat(),
@@ -57,73 +56,63 @@ def _lines(live: Live, streams: Iterable[tuple[str, str | None]]) -> Iterator[di
                     "decision": decision,
                     "low": None if ends is None else ends[0],
                     "high": None if ends is None else ends[1],
-                    "log_predictive": _number(record.log_predictive),
+                    "log_predictive": as_json_types(record.log_predictive),
                     "alarm": None if record.alarm is None else str(record.alarm),
                 }
 
 
-def _write_csv(live: Live, streams: Iterable[tuple[str, str | None]], out: Path) -> int:
+def _write_csv(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> int:
     count = 0
     with out.open("w", newline="") as file:
-        writer = None
-        for line in _lines(live, streams):
-            if writer is None:
-                writer = csv.DictWriter(file, list(line), lineterminator="\n")
-                writer.writeheader()
-            writer.writerow(line | {"data": " ".join(map(repr, line["data"]))})
-            count += 1
+        writer = csv.writer(file, lineterminator="\n")
+        for count, line in enumerate(_lines(agents, streams), start=1):
+            if count == 1:
+                writer.writerow(line)
+            writer.writerow((line | {"data": " ".join(map(repr, line["data"]))}).values())
     return count
 
 
-def _write_json(live: Live, streams: Iterable[tuple[str, str | None]], out: Path) -> int:
-    lines = list(_lines(live, streams))
+def _write_json(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> int:
+    lines = list(_lines(agents, streams))
     out.write_text(json.dumps(lines, allow_nan=False, indent=1))
     return len(lines)
 
 
-def _write_arviz(live: Live, streams: Iterable[tuple[str, str | None]], out: Path) -> int:
+def _write_arviz(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> int:
     import warnings
 
     try:
-        with warnings.catch_warnings():  # it announces its own changes
+        with warnings.catch_warnings():  # ArviZ warns of its own coming changes
             warnings.simplefilter("ignore")
             import arviz
     except ImportError as error:
-        raise SettingError("files for ArviZ need it: install arviz") from error
+        raise SettingError("files for ArviZ (.nc) need the package arviz: install it") from error
     draws: dict[str, np.ndarray] = {}
     count = 0
-    for stream, context in streams:
-        belief = live.agent(stream, context).belief
+    for item, group in streams:
+        belief = agents.agent(item, group).belief
         thetas = belief.sample(random.key(0), (_CHAINS, _DRAWS))
         named, _ = jax.tree.flatten_with_path(thetas)
-        place = stream if context is None else f"{stream}, {context}"
+        place = item if group is None else f"{item}, {group}"
         for path, leaf in named:
             name = f"{place}: theta{jax.tree_util.keystr(path)}"
-            draws[name.replace("/", "%2F")] = np.asarray(leaf)  # there, slashes make groups
+            draws[name.replace("/", "%2F")] = np.asarray(leaf)  # in NetCDF, slashes make groups
         count += 1
     arviz.from_dict(posterior=draws).to_netcdf(str(out))
     return count
 
 
-def plain(value: Any) -> Any:
-    """Nested dataclasses, modules and arrays as what JSON knows; numbers that are none are null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, eqx.Module | type):
-        fields = dataclasses.fields(value)
-        return {field.name: plain(getattr(value, field.name)) for field in fields}
-    if isinstance(value, eqx.Module):
-        return {name: plain(part) for name, part in vars(value).items()}
+def as_json_types(value: Any) -> Any:
+    """Nested dataclasses, Modules and arrays as JSON types; NaN and infinities become null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: as_json_types(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {str(key): as_json_types(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
+        return [as_json_types(part) for part in value]
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, bool | str | int) or value is None:
         return value
-    return _number(np.asarray(value).tolist())
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_number(part) for part in value]
-    return value if np.isfinite(value) else None
+    numbers = np.asarray(value)
+    return np.where(np.isfinite(numbers), numbers, np.asarray(None)).tolist()

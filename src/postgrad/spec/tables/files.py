@@ -1,7 +1,7 @@
-"""Rows of data from files and frames: CSV, JSON lines, Parquet, and anything that speaks Arrow.
+"""Rows of data from files and frames: CSV, JSON lines, Parquet, and the Arrow interface.
 
-Files come from anywhere, so nothing in them is trusted: lines have a greatest length, numbers are
-finite, nesting is refused, and nothing is executed.
+Files come from anywhere, so their content is not trusted: rows have a greatest length, numbers must
+be finite, nested values are refused, and no content is executed.
 """
 
 import csv
@@ -9,7 +9,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,40 +18,35 @@ import numpy as np
 from postgrad.errors import DataError
 from postgrad.numerics.validate import arrow
 
-# Of one row, in characters; and of one cell.
-_LONGEST = 1_000_000
-_WAIT = 0.2  # seconds between looks at a file that is followed
+_LONGEST = 1_000_000  # characters of one row
+_WAIT_S = 0.2  # between two attempts to read more of a file that is followed
 
 Row = dict[str, Any]
 
 
 def rows(source: str | Path, *, follow: bool = False) -> Iterator[Row]:
-    """The rows of a file, as they come.
+    """The rows of a file, one at a time.
 
     Args:
         source: A path that ends in .csv, .jsonl, .ndjson or .parquet; `-` is standard input, whose
             first character tells JSON lines from CSV.
-        follow: Whether to wait for more at the end of the file, for ever.
+        follow: Whether to wait for more rows at the end of the file, without end.
 
     Raises:
-        DataError: If the file cannot be read, or a row is broken; rows before it have been given.
+        DataError: If the file cannot be read, or at the first row that is broken.
     """
     if str(source) == "-":
         yield from _of_stream(sys.stdin.buffer)
         return
     path = Path(source)
     kind = path.suffix.lower()
-    readers: dict[str, Callable[[Iterable[str]], Iterator[Row]]] = {
-        ".csv": _of_csv,
-        ".jsonl": _of_json,
-        ".ndjson": _of_json,
-    }
     try:
         if kind == ".parquet":
             yield from _of_parquet(path)
-        elif kind in readers:
+        elif kind in (".csv", ".jsonl", ".ndjson"):
+            read = _of_csv if kind == ".csv" else _of_json
             with path.open("rb") as file:
-                yield from readers[kind](_lines(file, follow))
+                yield from read(_lines(file, follow))
         else:
             raise DataError(f"data must be .csv, .jsonl, .ndjson or .parquet, got {path.name!r}")
     except OSError as error:
@@ -62,7 +57,7 @@ def of_frame(frame: Any) -> Iterator[Row]:
     """The rows of a frame with the Arrow interface: pandas, polars, pyarrow and others.
 
     Raises:
-        DataError: If it has none.
+        DataError: If the frame has no Arrow interface.
     """
     if not hasattr(frame, "__arrow_c_stream__"):
         raise DataError(f"a frame must have the Arrow interface, got {type(frame).__name__}")
@@ -74,7 +69,7 @@ def number(row: Row, column: str, where: str) -> float | None:
     """A cell as a finite number; None if it is empty.
 
     Raises:
-        DataError: If the column is missing, or the cell is anything else.
+        DataError: If there is no such column, or the cell holds anything else.
     """
     value = cell(row, column, where)
     if value is None:
@@ -91,10 +86,10 @@ def number(row: Row, column: str, where: str) -> float | None:
 
 
 def text(row: Row, column: str, where: str) -> str:
-    """A cell as text, which must not be empty.
+    """A cell as text.
 
     Raises:
-        DataError: If it is, or holds control characters.
+        DataError: If the cell is empty, has more than 512 characters, or control characters.
     """
     value = cell(row, column, where)
     found = "" if value is None else str(value)
@@ -122,22 +117,22 @@ def _shown(value: Any) -> str:
 
 
 def _lines(file: Any, follow: bool) -> Iterator[str]:
-    """Lines of bounded length; the last one only if it is complete or nothing more can come."""
-    kept = b""
+    """Lines of bounded length; while a file is followed, only lines that are complete."""
+    line = b""
     while True:
-        kept += file.readline(_LONGEST + 1 - len(kept))
-        if kept.endswith(b"\n") or (kept and not follow and len(kept) <= _LONGEST):
+        line += file.readline(_LONGEST + 1 - len(line))
+        if line.endswith(b"\n") or (line and not follow and len(line) <= _LONGEST):
             try:
-                yield kept.decode("utf-8-sig")
+                yield line.decode("utf-8-sig")
             except UnicodeDecodeError as error:
                 raise DataError(f"data must be UTF-8 text: {error}") from error
-            kept = b""
-        elif len(kept) > _LONGEST:
+            line = b""
+        elif len(line) > _LONGEST:
             raise DataError(f"a line has more than {_LONGEST} characters")
         elif not follow:
             return
         else:
-            time.sleep(_WAIT)
+            time.sleep(_WAIT_S)
 
 
 def _of_stream(file: Any) -> Iterator[Row]:
@@ -148,41 +143,32 @@ def _of_stream(file: Any) -> Iterator[Row]:
 
 
 def _of_csv(lines: Iterable[str]) -> Iterator[Row]:
-    bounded = _Bounded(lines)
+    size = 0  # characters of the row so far: a quote that never closes joins lines without end
+
+    def bounded() -> Iterator[str]:
+        nonlocal size
+        for line in lines:
+            size += len(line)
+            if size > _LONGEST:
+                raise DataError(f"a row has more than {_LONGEST} characters")
+            yield line
+
     csv.field_size_limit(_LONGEST)
-    reader = csv.reader(bounded, strict=True)
+    reader = csv.reader(bounded(), strict=True)
     try:
         names = next(reader, [])
         if not names or len(set(names)) < len(names) or not all(names):
             raise DataError(f"the first line must name the columns, each once, got {_shown(names)}")
         for count, values in enumerate(reader, start=1):
-            bounded.size = 0
-            if not values:
-                continue
-            if len(values) != len(names):
+            size = 0
+            if values and len(values) != len(names):
                 raise DataError(
                     f"row {count} has {len(values)} cells where the first line names {len(names)}"
                 )
-            yield dict(zip(names, values, strict=True))
+            if values:
+                yield dict(zip(names, values, strict=True))
     except csv.Error as error:
         raise DataError(f"line {reader.line_num} is no CSV: {error}") from error
-
-
-class _Bounded:
-    """Lines, as long as those of one row together are not too long: a quote may never close."""
-
-    def __init__(self, lines: Iterable[str]):
-        self.lines, self.size = iter(lines), 0
-
-    def __iter__(self) -> "_Bounded":
-        return self
-
-    def __next__(self) -> str:
-        line = next(self.lines)
-        self.size += len(line)
-        if self.size > _LONGEST:
-            raise DataError(f"a row has more than {_LONGEST} characters")
-        return line
 
 
 def _of_json(lines: Iterable[str]) -> Iterator[Row]:

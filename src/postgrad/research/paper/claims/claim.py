@@ -4,35 +4,35 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from postgrad.research.paper.claims.verdicts import Estimate, Rule, Verdict, together
+from postgrad.research.paper.claims.verdicts import Estimate, Requirement, Verdict, together
 
 _MOST_NAMES = 5
 
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """One thing that must be true if the claim is: a named estimate, and what is asked of it."""
+    """What must be true if a claim is: a named estimate, and what is required of it."""
 
     what: str
     estimate: Estimate
-    rule: Rule
+    requirement: Requirement
 
     @property
     def verdict(self) -> Verdict:
-        """What the rule makes of the estimate."""
-        return self.rule.judge(self.estimate)
+        """Whether the estimate meets the requirement."""
+        return self.requirement.judge(self.estimate)
 
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A claim and the statements it stands on.
+    """A claim and the statements that it consists of.
 
     Attributes:
         id: A short name, unique among the claims.
         claim: What the paper says, in our words.
         measured: The measurements in words.
-        runs: How many runs, or draws, each estimate rests on.
-        statements: What must be true if the claim is; none, if there was nothing to measure.
+        runs: How many runs, or draws, each estimate is computed from.
+        statements: What must be true if the claim is; empty if there was nothing to measure.
     """
 
     id: str
@@ -54,14 +54,14 @@ class Claim:
         }
 
     def _rule(self) -> str:
-        """What is asked, of which estimates, and when it holds."""
+        """The requirements, on which estimates, and when each holds."""
         if not self.statements:
             return "Inconclusive if there is nothing to measure."
         names: dict[str, list[str]] = {}
         for statement in self.statements:
-            names.setdefault(str(statement.rule), []).append(statement.what)
-        asked = "; ".join(f"{rule}: {_named(of)}" for rule, of in names.items())
-        verdicts = dict.fromkeys(statement.rule.verdicts for statement in self.statements)
+            names.setdefault(str(statement.requirement), []).append(statement.what)
+        asked = "; ".join(f"{required}: {_named(of)}" for required, of in names.items())
+        verdicts = dict.fromkeys(statement.requirement.verdicts for statement in self.statements)
         several = ". One failure refutes, and all must hold" if len(self.statements) > 1 else ""
         return f"Asked to be {asked}. {'. '.join(verdicts)}{several}."
 

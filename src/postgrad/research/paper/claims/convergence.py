@@ -1,4 +1,4 @@
-"""Both algorithms converge: the error falls, and keeps falling."""
+"""Claims that the algorithms converge: the error becomes small, and still falls."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _ALGORITHMS = {
     "newsvendor-dependent": "2.2",
 }
 _STAGES = (0, 10, 100, 1000)
-# A fifth less over the last decade of stages (10^-0.1), and a fifth of the first error at its end.
+# From t = 100 to 1000 the error falls by a fifth (10^-0.1), to at most a fifth of the first error.
 _FALLING = Within(high=-0.1)
 _SMALL = Within(high=0.2)
 

@@ -1,6 +1,5 @@
-"""Errors |x_t - x*| of several algorithms: from runs, or from what a summary kept of them."""
+"""Errors |x_t - x*| of several algorithms: from runs, or from the summary of an experiment."""
 
-import abc
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -10,10 +9,10 @@ import numpy as np
 
 from postgrad.research.paper.claims.verdicts import Estimate, Within
 
-# Which stages are early and late, and what counts as alike: ours to say, as the paper does not.
+# Our choice, as the paper does not say: early and late stages, and ratios of errors that are alike.
 EARLY = range(1, 11)
 LATE = range(1000, 1001)
-ALIKE = Within(0.8, 1.25)  # a ratio of errors: a quarter more, or less
+ALIKE = Within(0.8, 1.25)
 
 
 def period(stages: range) -> str:
@@ -22,25 +21,9 @@ def period(stages: range) -> str:
     return f"at t = {first}" if first == last else f"over t = {first}..{last}"
 
 
-class Errors(abc.ABC):
-    """Mean errors over some stages, and how two algorithms compare in them."""
-
-    @abc.abstractmethod
-    def mean(self, name: str, stages: range) -> Estimate:
-        """The mean error of one algorithm."""
-
-    @abc.abstractmethod
-    def difference(self, one: str, other: str, stages: range) -> Estimate:
-        """The mean error of one algorithm minus that of another."""
-
-    @abc.abstractmethod
-    def ratio(self, one: str, other: str, stages: range) -> Estimate:
-        """The mean error of one algorithm over that of another."""
-
-
 @dataclasses.dataclass(frozen=True)
-class Paired(Errors):
-    """Errors of every run, (run, stage), where run i met the same noise under all algorithms."""
+class Paired:
+    """Errors by algorithm, (run, stage), where run i met the same noise under all algorithms."""
 
     errors: Mapping[str, np.ndarray]
 
@@ -61,11 +44,11 @@ class Paired(Errors):
 
 
 @dataclasses.dataclass(frozen=True)
-class Summarised(Errors):
-    """Mean and standard deviation at each stage: all that a summary keeps of an experiment.
+class Summarised:
+    """Mean and standard deviation over runs at each stage: what a summary keeps of an experiment.
 
-    The standard errors are on the safe side: the stages are taken to err together, and what the
-    algorithms have in common does not cancel.
+    The standard errors are upper bounds: stages count as fully correlated, and noise that two
+    algorithms share does not cancel.
     """
 
     experiment: Mapping[str, Any]
@@ -79,19 +62,23 @@ class Summarised(Errors):
         return Estimate(float(mean), float(spread) / math.sqrt(n))
 
     def difference(self, one: str, other: str, stages: range) -> Estimate:
-        """As if the two had nothing in common."""
+        """With the standard error of independent means."""
         a, b = self.mean(one, stages), self.mean(other, stages)
         return Estimate(a.value - b.value, math.hypot(a.error, b.error))
 
     def ratio(self, one: str, other: str, stages: range) -> Estimate:
-        """As if the two had nothing in common."""
+        """With the standard error of independent means."""
         a, b = self.mean(one, stages), self.mean(other, stages)
         relative = math.hypot(a.error / a.value, b.error / b.value)
         return Estimate(a.value / b.value, relative * a.value / b.value)
 
 
+# Mean errors over some stages, and their differences and ratios between two algorithms.
+Errors = Paired | Summarised
+
+
 def missing(summary: Mapping[str, Any], name: str, algorithms: tuple[str, ...]) -> str:
-    """Why a summary cannot tell about an experiment; empty, if it can."""
+    """Why a summary does not have the late errors of these algorithms; empty if it has them."""
     experiment = summary["experiments"].get(name)
     if experiment is None:
         return f"not run: {name} is not in the summary"

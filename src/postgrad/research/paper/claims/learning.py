@@ -1,4 +1,4 @@
-"""What is left to learn is bounded: E sum_t d_t <= -log pi_0(theta_c)."""
+"""The claim that what is left to learn is bounded: E sum_t d_t <= -log pi_0(theta_c)."""
 
 from typing import cast
 
@@ -13,9 +13,9 @@ from postgrad.research.paper.claims.claim import Claim, Statement, listed
 from postgrad.research.paper.claims.verdicts import Estimate, Within, Zero
 from postgrad.research.problems import Instance
 
-_STAGES = 100  # later the sum is so near to its bound that no number of runs could tell them apart
+_STAGES = 100  # over more stages the sum is too near to its bound to be told from it
 _NODES = 40
-_SHARE = 0.1  # of the bound: an error in the balance that must not be overlooked
+_SHARE = 0.1  # of the bound: an error in the balance that must be detected
 
 
 class Learning(eqx.Module):
@@ -40,7 +40,7 @@ class Learning(eqx.Module):
         self.weights = jnp.asarray(w / w.sum())
 
     def __call__(self, state: State) -> tuple[Array, Array]:
-        """What there is to record in a state."""
+        """pi_t(theta_c) and d_t of a state."""
         grid = cast(Grid, state.belief)
         d = -jnp.dot(jnp.log(grid.probabilities @ self.ratios), self.weights)
         return grid.probability(self.theta), d

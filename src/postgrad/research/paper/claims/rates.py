@@ -1,11 +1,11 @@
-"""The three rates of the rate theorem: E |grad H(z_T)|^2 for three kinds of step size.
+"""Claims of the rate theorem: how fast E |grad H(z_T)|^2 falls, for three kinds of step size.
 
-The theorem is about descent without constraints that ends in z_T, which is x_t with probability
-a_t / (a_1 + ... + a_T). That draw need not be made: given the run, the mean over it is
+The theorem is about descent without constraints whose result z_T is x_t with probability
+a_t / (a_1 + ... + a_T). z_T need not be drawn: its mean, given the run, is
 
     sum_{t <= T} a_t |grad H(x_t)|^2 / sum_{t <= T} a_t.
 
-The theorem bounds it from above, so a faster decay is no contradiction.
+The theorem is an upper bound, so a faster decay is no contradiction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +20,12 @@ from postgrad.algorithm.step_sizes import Constant, Harmonic, InverseSqrt, Sched
 from postgrad.beliefs import Grid
 from postgrad.problem.feasible import Reals
 from postgrad.research.paper.claims.claim import Claim, Statement
-from postgrad.research.paper.claims.experiment import Trial, shared
+from postgrad.research.paper.claims.simulations import PlannedSimulation, shared
 from postgrad.research.paper.claims.verdicts import Estimate, Within
 from postgrad.research.problems import Instance, quadratic
 from postgrad.research.simulation import Simulation
 
-_RUNS = 10  # so many for each run of the summary
+_RUNS = 10  # runs here for each run of the summary
 _HORIZONS = (10, 30, 100, 300, 1000, 3000)
 _A = 0.4  # below 1 / L_h: grad_x h = 2 x - 10 + xi / 2 has the Lipschitz constant L_h = 2 in x
 _AS_FAST = Within(low=0.9)  # a tenth for the terms that vanish only as T grows
@@ -85,20 +85,20 @@ def _unconstrained() -> Instance:
     return quadratic.univariate_independent(Reals())
 
 
-def _trial(schedule: Schedule, runs: int, horizon: int) -> Trial:
+def _planned(schedule: Schedule, runs: int, horizon: int) -> PlannedSimulation:
     instance = shared(_unconstrained)
     algorithm = BayesianSGD(instance.problem, **paper(gradient=Pathwise(), steps=schedule))
-    return Trial(instance, algorithm, Grid(instance.points), _RUNS * runs, horizon)
+    return PlannedSimulation(instance, algorithm, Grid(instance.points), _RUNS * runs, horizon)
 
 
-def trials(runs: int) -> dict[str, Trial]:
-    """One for each T where the step size asks for T in advance, else one for all."""
+def simulations(runs: int) -> dict[str, PlannedSimulation]:
+    """One for each T where the step sizes depend on T, else one for all T."""
     last = _HORIZONS[-1]
     return {
-        # a thousand stages at least, the rest unused: one program then serves every T
-        f"{_CONSTANT.id}, T = {T}": _trial(_CONSTANT.schedule(T), runs, max(T, 1000))
+        # at least 1,000 stages, those after T unused: one program then serves every T
+        f"{_CONSTANT.id}, T = {T}": _planned(_CONSTANT.schedule(T), runs, max(T, 1000))
         for T in _HORIZONS
-    } | {regime.id: _trial(regime.schedule(last), runs, last) for regime in _DECREASING}
+    } | {regime.id: _planned(regime.schedule(last), runs, last) for regime in _DECREASING}
 
 
 def claims(results: Mapping[str, Simulation]) -> list[Claim]:
@@ -140,7 +140,7 @@ def _claim(regime: _Regime, results: Sequence[Simulation]) -> Claim:
 
 
 def _step_sizes(regime: _Regime, T: int) -> np.ndarray:
-    """a_1, ..., a_T. They are worked out for the longest T: JAX compiles for every new shape."""
+    """a_1, ..., a_T, computed for the longest T, since JAX compiles for every new shape."""
     stages = np.arange(1, _HORIZONS[-1] + 1)
     return np.broadcast_to(regime.schedule(T)(stages), stages.shape)[:T]
 
@@ -164,5 +164,5 @@ def exponent(values: np.ndarray, rates: np.ndarray) -> Estimate:
     """
     mean, x = values.mean(axis=0), np.log(rates)
     weights = (x - x.mean()) / np.sum((x - x.mean()) ** 2)
-    # to first order a run moves log E(T) by its value over E(T)
+    # To first order, a run changes the mean of log E(T) by its value over E(T).
     return Estimate(float(weights @ np.log(mean)), Estimate.mean((values / mean) @ weights).error)

@@ -1,4 +1,4 @@
-"""Both gradient estimators are unbiased: at any decision, under an early posterior."""
+"""Claims that both gradient estimators are unbiased, at several decisions, early in a run."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,16 +10,17 @@ import numpy as np
 from jax import random
 from jaxtyping import Array
 
-from postgrad.algorithm.gradients import Gradient, MixtureScore, Pathwise
+from postgrad.algorithm.gradients import Gradient, MixtureScore, Pathwise, Sample
 from postgrad.beliefs import Grid
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.paper.claims.claim import Claim, Statement
-from postgrad.research.paper.claims.experiment import Meter, shared
+from postgrad.research.paper.claims.simulations import shared
 from postgrad.research.paper.claims.verdicts import Estimate, Zero
 from postgrad.research.problems import Instance, quadratic
+from postgrad.research.progress import RunStages
 
-_DRAWS = 4000  # so many for each run of the summary
-_OBSERVATIONS = 3  # behind the posterior
+_DRAWS = 4000  # draws for each run of the summary
+_OBSERVATIONS = 3  # that the posterior is computed from
 # The quadratics curve at least as much as x^2, so a bias of 0.1 moves the solution by 0.05 at most.
 _MARGIN = 0.1
 _DECISIONS: dict[int, list[Any]] = {  # by the number of axes of x
@@ -32,30 +33,30 @@ INDEPENDENT: Makers = (quadratic.univariate_independent, quadratic.multivariate_
 DEPENDENT: Makers = (quadratic.univariate_dependent, quadratic.multivariate_dependent)
 
 
-def claims(runs: int, seed: int, meter: Meter) -> list[Claim]:
+def claims(runs: int, seed: int, counter: RunStages) -> list[Claim]:
     """The lemmas on the estimators of Algorithms 2.1 and 2.2."""
     return [
-        unbiasedness("independent", Pathwise(), INDEPENDENT, _DRAWS * runs, seed, meter),
-        unbiasedness("dependent", MixtureScore(), DEPENDENT, _DRAWS * runs, seed, meter),
+        unbiasedness("independent", Pathwise(), INDEPENDENT, _DRAWS * runs, seed, counter),
+        unbiasedness("dependent", MixtureScore(), DEPENDENT, _DRAWS * runs, seed, counter),
     ]
 
 
 def unbiasedness(
-    kind: str, gradient: Gradient, problems: Makers, draws: int, seed: int, meter: Meter
+    kind: str, gradient: Gradient, problems: Makers, draws: int, seed: int, counter: RunStages
 ) -> Claim:
     """The mean of many estimates against the exact gradient.
 
     Args:
-        kind: Which case of the paper it is.
+        kind: The case of the paper: "independent" or "dependent".
         gradient: The estimator.
-        problems: Where it is tried.
+        problems: The problems on which it is tried.
         draws: How many estimates each mean is made of.
         seed: The seed of data and draws.
-        meter: Is told what is being done.
+        counter: Reports what is being done.
     """
     found: dict[str, Estimate] = {}
     for i, make in enumerate(problems):
-        meter.add(f"bias in {make.__name__}")
+        counter.tell(f"bias in {make.__name__}")
         found |= _biases(gradient, make, draws, random.fold_in(random.key(seed), i))
     worst = max(found.values(), key=lambda bias: abs(bias.z))
     rule = Zero(_MARGIN, comparisons=len(found))
@@ -87,7 +88,7 @@ def _biases(
 
 
 def early_posterior(instance: Instance, key: Array) -> Grid:
-    """What is believed after a few observations under the initial decision."""
+    """The posterior after three observations under the initial decision."""
     model = instance.problem.likelihood
     data = model(instance.x, instance.theta).sample(key, (_OBSERVATIONS,))
     return Grid(instance.points).update(model, instance.x, data)
@@ -113,6 +114,6 @@ def _estimates(
 ) -> Array:
     def one(key: Array) -> Decision:
         key_theta, key_xi = random.split(key)
-        return gradient.estimate(problem, belief, x, belief.sample(key_theta), key_xi)
+        return gradient.estimate(problem, x, Sample(belief.sample(key_theta), key_xi, belief))
 
     return jax.vmap(one)(keys)

@@ -1,7 +1,7 @@
-"""From numbers to verdicts: estimates with their standard errors, and the rules that judge them.
+"""Verdicts on estimates: numbers with standard errors, and what is required of them.
 
-An estimate is judged by its interval, `SURE` standard errors to either side. Nothing holds, and
-nothing fails, unless the whole interval says so.
+An estimate is judged by its interval, `SURE` standard errors to either side. A requirement is met,
+or failed, only if the whole interval agrees.
 """
 
 import abc
@@ -9,13 +9,12 @@ import dataclasses
 import enum
 import math
 from collections.abc import Iterable
-from statistics import NormalDist
 from typing import ClassVar, Self
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 SURE = 3.0
-_NORMAL = NormalDist()
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -28,7 +27,7 @@ class Verdict(enum.StrEnum):
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """Of a claim that says several things: one failure refutes it, and all must hold."""
+    """The verdict on several statements: one failure refutes, and all must hold."""
     found = set(verdicts)
     if Verdict.FAILS in found:
         return Verdict.FAILS
@@ -59,9 +58,8 @@ class Estimate:
         return self.value / max(self.error, _TINY)
 
     def interval(self, comparisons: int = 1) -> tuple[float, float]:
-        """`SURE` standard errors to either side; as sure for all, if it is one of several."""
-        outside = (1.0 - _NORMAL.cdf(SURE)) / comparisons
-        half = -_NORMAL.inv_cdf(outside) * self.error
+        """`SURE` standard errors to either side; wider by Bonferroni for several comparisons."""
+        half = -float(ndtri(ndtr(-SURE) / comparisons)) * self.error
         return self.value - half, self.value + half
 
     def __str__(self) -> str:
@@ -71,8 +69,8 @@ class Estimate:
         return f"{self.value:.{decimals}f} ± {self.error:.{decimals}f}"
 
 
-class Rule(abc.ABC):
-    """What is asked of an estimate; `str` says it in words.
+class Requirement(abc.ABC):
+    """What is required of an estimate; `str` says it in words.
 
     Attributes:
         verdicts: When it holds and when it does not, in words.
@@ -82,11 +80,11 @@ class Rule(abc.ABC):
 
     @abc.abstractmethod
     def judge(self, estimate: Estimate) -> Verdict:
-        """The verdict on one estimate. One that is not a number leaves the matter open."""
+        """The verdict on one estimate; inconclusive if the estimate is not a number."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Within(Rule):
+class Within(Requirement):
     """Between two limits: a z-test if one of them is infinite, an equivalence test if none is."""
 
     verdicts: ClassVar[str] = (
@@ -115,13 +113,12 @@ class Within(Rule):
 
 
 @dataclasses.dataclass(frozen=True)
-class Zero(Rule):
-    """Exactly zero: no sign of anything else, by a measurement fine enough to see the margin.
+class Zero(Requirement):
+    """Exactly zero, by a measurement precise enough to detect the margin.
 
     Attributes:
-        margin: The smallest size that must not be overlooked.
-        comparisons: How many such estimates there are; the intervals are as much wider as
-            Bonferroni asks.
+        margin: The smallest size that must be detected.
+        comparisons: How many estimates are compared with zero; intervals are wider by Bonferroni.
     """
 
     verdicts: ClassVar[str] = (
@@ -134,7 +131,7 @@ class Zero(Rule):
     comparisons: int = 1
 
     def judge(self, estimate: Estimate) -> Verdict:
-        """Zero outside the interval refutes, however small the difference is."""
+        """Fails if zero is outside the interval, however small the difference is."""
         low, high = estimate.interval(self.comparisons)
         if low > 0 or high < 0:
             return Verdict.FAILS

@@ -1,4 +1,4 @@
-"""The 1-D decision-dependent quadratic: the posterior, batch sizes, and where blindness leads."""
+"""Claims on the 1-D decision-dependent quadratic: posterior, batch sizes, the stable point."""
 
 import itertools
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from postgrad.algorithm.presets import paper
 from postgrad.beliefs import Grid, Known
 from postgrad.research.paper.claims.claim import Claim, Statement, listed
 from postgrad.research.paper.claims.error_curves import ALIKE, EARLY, LATE, Errors, Paired, period
-from postgrad.research.paper.claims.experiment import Trial, shared
 from postgrad.research.paper.claims.learning import Learning, bounded
+from postgrad.research.paper.claims.simulations import PlannedSimulation, shared
 from postgrad.research.paper.claims.verdicts import Estimate, Within
 from postgrad.research.paper.experiments import BATCH_SIZES
 from postgrad.research.problems import Instance, quadratic
 from postgrad.research.simulation import Simulation
 
-_RUNS = 10  # so many for each run of the summary
+_RUNS = 10  # runs here for each run of the summary
 _LEARNING = range(1, 101)  # while the posteriors differ
 _POSITIVE = Within(low=0.0)
 _CONCENTRATED = Within(low=0.99)
@@ -40,23 +40,25 @@ def _belief_in_truth(state: State) -> Array:
     return cast(Grid, state.belief).probability(_instance().theta)
 
 
-def trials(runs: int) -> dict[str, Trial]:
+def simulations(runs: int) -> dict[str, PlannedSimulation]:
     """Algorithm 2.2 with every batch size, the benchmark, and repeated gradient descent."""
     instance, n = _instance(), _RUNS * runs
     algorithm, belief = BayesianSGD(instance.problem, **paper()), Grid(instance.points)
     planned = {
-        name: Trial(instance, algorithm, belief, n, batch_size=size, record=_belief_in_truth)
+        name: PlannedSimulation(
+            instance, algorithm, belief, n, batch_size=size, record=_belief_in_truth
+        )
         for name, size in _SIZES.items()
     }
-    planned[_ONE] = Trial(instance, algorithm, belief, n, record=Learning(instance))
-    planned[_KNOWN] = Trial(instance, algorithm, Known(instance.theta), n)
+    planned[_ONE] = PlannedSimulation(instance, algorithm, belief, n, record=Learning(instance))
+    planned[_KNOWN] = PlannedSimulation(instance, algorithm, Known(instance.theta), n)
     blind = BayesianSGD(instance.problem, **paper(gradient=Partial()))
-    planned[_BLIND] = Trial(instance, blind, belief, n)
+    planned[_BLIND] = PlannedSimulation(instance, blind, belief, n)
     return planned
 
 
 def claims(results: Mapping[str, Simulation]) -> list[Claim]:
-    """What the trials say."""
+    """What the simulations say."""
     first, d = results[_ONE].record
     beliefs = {name: results[name].record for name in _SIZES} | {_ONE: first}
     x_star = _instance().x_star
@@ -115,7 +117,7 @@ def acceleration(beliefs: Mapping[str, np.ndarray]) -> Claim:
 
 
 def batch_sizes(when: str, errors: Errors, stages: range, runs: int) -> Claim:
-    """The decision is as good with few data a stage as with many."""
+    """The error is the same with few data a stage as with many."""
     statements = [
         Statement(f"error ratio, {name} to {_KNOWN}", errors.ratio(name, _KNOWN, stages), ALIKE)
         for name in _SIZES
@@ -132,7 +134,7 @@ def batch_sizes(when: str, errors: Errors, stages: range, runs: int) -> Claim:
 
 
 def stable_point(blind: np.ndarray, seeing: np.ndarray) -> Claim:
-    """Where descent ends that does not see how x moves the data, and where the paper's ends.
+    """Where descent ends with and without the gradient's term for how x changes the data.
 
     Args:
         blind: The last decision of each run of repeated gradient descent.

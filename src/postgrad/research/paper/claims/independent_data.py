@@ -1,7 +1,7 @@
-"""The three algorithms where the data do not depend on the decision: early, late, and why."""
+"""Claims where data do not depend on the decision: three algorithms, early, late, and why."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +10,7 @@ from jaxtyping import Array
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.algorithm.gradients import Pathwise
 from postgrad.algorithm.presets import paper
-from postgrad.beliefs import Grid, Known, MaximumLikelihood
+from postgrad.beliefs import Grid, MaximumLikelihood
 from postgrad.research.paper.claims.claim import Claim, Statement, listed
 from postgrad.research.paper.claims.error_curves import (
     ALIKE,
@@ -22,13 +22,13 @@ from postgrad.research.paper.claims.error_curves import (
     missing,
     period,
 )
-from postgrad.research.paper.claims.experiment import Trial, shared
+from postgrad.research.paper.claims.simulations import PlannedSimulation, shared
 from postgrad.research.paper.claims.verdicts import Within
 from postgrad.research.paper.experiments import ALGORITHMS
 from postgrad.research.problems import Instance, newsvendor, quadratic
 from postgrad.research.simulation import Simulation
 
-_RUNS, _NEWSVENDOR_RUNS = 20, 4  # so many for each run of the summary
+_RUNS, _NEWSVENDOR_RUNS = 20, 4  # runs here for each run of the summary
 _POSITIVE = Within(low=0.0)
 _ALGORITHMS = ("bayesian-sgd", "mle", "known")
 _NEWSVENDOR = "newsvendor-independent"
@@ -47,33 +47,29 @@ def _estimate(state: State) -> Array:
     return cast(MaximumLikelihood, state.belief).theta
 
 
-def trials(runs: int) -> dict[str, Trial]:
-    """Three algorithms on two problems, with what two of them take theta to be.
+def simulations(runs: int) -> dict[str, PlannedSimulation]:
+    """Three algorithms on two quadratics, with the theta that two of them estimate.
 
-    And on the newsvendor, where all stages would be dear, for the first ones.
+    And on the newsvendor, where a stage takes long, for the early stages.
     """
-    planned: dict[str, Trial] = {}
-    for name, make in _QUADRATICS.items():
-        instance, n = shared(make), _RUNS * runs
+    planned: dict[str, PlannedSimulation] = {}
+    records = {"bayesian-sgd": _posterior_mean, "mle": _estimate}
+    for name, make in (_QUADRATICS | {_NEWSVENDOR: newsvendor.independent}).items():
+        instance = shared(make)
         algorithm = BayesianSGD(instance.problem, **paper(gradient=Pathwise()))
-        bayes, mle = Grid(instance.points), MaximumLikelihood(instance.points)
-        planned |= {
-            f"{name}: bayesian-sgd": Trial(instance, algorithm, bayes, n, record=_posterior_mean),
-            f"{name}: mle": Trial(instance, algorithm, mle, n, record=_estimate),
-            f"{name}: known": Trial(instance, algorithm, Known(instance.theta), n),
-        }
-    instance = shared(newsvendor.independent)
-    algorithm = BayesianSGD(instance.problem, **paper(gradient=Pathwise()))
-    for key in _ALGORITHMS:
-        belief = ALGORITHMS[key].belief(instance)
-        planned[f"{_NEWSVENDOR}: {key}"] = Trial(
-            instance, algorithm, belief, _NEWSVENDOR_RUNS * runs, horizon=EARLY[-1], batch_size=2
-        )
+        for key in _ALGORITHMS:
+            options: dict[str, Any] = {"runs": _RUNS * runs}
+            if name == _NEWSVENDOR:
+                options = {"runs": _NEWSVENDOR_RUNS * runs, "horizon": EARLY[-1], "batch_size": 2}
+            elif key in records:
+                options["record"] = records[key]
+            belief = ALGORITHMS[key].belief(instance)
+            planned[f"{name}: {key}"] = PlannedSimulation(instance, algorithm, belief, **options)
     return planned
 
 
 def claims(results: Mapping[str, Simulation]) -> list[Claim]:
-    """What the trials say on the quadratics."""
+    """What the simulations say: on the quadratics, and on the newsvendor at early stages."""
     found = []
     for name, make in _QUADRATICS.items():
         instance = shared(make)
@@ -82,89 +78,84 @@ def claims(results: Mapping[str, Simulation]) -> list[Claim]:
         errors = Paired({key: result.errors(instance.x_star) for key, result in of.items()})
         theta = np.asarray(instance.theta)
         beliefs = Paired({key: np.abs(of[key].record - theta) for key in ("bayesian-sgd", "mle")})
-        found += [*compare(name, errors, runs), _reason(name, beliefs, runs)]
+        found += [*observations(name, errors, runs), _reason(name, beliefs, runs)]
     x_star = shared(newsvendor.independent).x_star
     early = {key: results[f"{_NEWSVENDOR}: {key}"].errors(x_star) for key in _ALGORITHMS}
-    return found + compare(_NEWSVENDOR, Paired(early), len(early["known"]), (EARLY,))
+    return found + observations(_NEWSVENDOR, Paired(early), len(early["known"]), (EARLY,))
 
 
 def from_summary(summary: Mapping[str, Any]) -> list[Claim]:
-    """What the summary says on the newsvendor in the long run."""
+    """What the summary says on the newsvendor at late stages."""
     why = missing(summary, _NEWSVENDOR, _ALGORITHMS)
     if why:
         late = [o for o in _OBSERVATIONS if o.stages == LATE]
-        return [Claim(f"{o.id}-{_NEWSVENDOR}", o.words(_NEWSVENDOR), why, 0) for o in late]
+        return [Claim(f"{o.id}-{_NEWSVENDOR}", f"{o.text} ({_NEWSVENDOR}).", why, 0) for o in late]
     experiment = summary["experiments"][_NEWSVENDOR]
-    return compare(_NEWSVENDOR, Summarised(experiment), experiment["runs"], (LATE,))
+    return observations(_NEWSVENDOR, Summarised(experiment), experiment["runs"], (LATE,))
 
 
-def compare(
+def observations(
     name: str, errors: Errors, runs: int, stages: tuple[range, ...] = (EARLY, LATE)
 ) -> list[Claim]:
-    """The paper's observations of those stages, on one experiment."""
-    return [_observe(o, name, errors, runs) for o in _OBSERVATIONS if o.stages in stages]
+    """The paper's observations on one experiment at some stages, as claims."""
+    return [o.claim(name, errors, runs) for o in _OBSERVATIONS if o.stages in stages]
 
 
 class _Observation(NamedTuple):
-    """What the paper sees in several figures, at some stages."""
+    """What the paper sees in several figures: how the errors of pairs of algorithms compare."""
 
     id: str
     text: str
     stages: range
-    statements: Callable[[Errors], list[Statement]]
+    pairs: tuple[tuple[str, str], ...]
+    comparison: Literal["difference", "ratio"]
+    requirement: Within
 
-    def words(self, name: str) -> str:
-        return f"{self.text} ({name})."
-
-
-def _observe(observation: _Observation, name: str, errors: Errors, runs: int) -> Claim:
-    statements = observation.statements(errors)
-    means = ", ".join(f"{key} {errors.mean(key, observation.stages)}" for key in _ALGORITHMS)
-    return Claim(
-        f"{observation.id}-{name}",
-        observation.words(name),
-        f"mean error {period(observation.stages)}: {means}; {listed(statements, runs)}",
-        runs,
-        statements,
-    )
-
-
-def _benchmark_ahead(errors: Errors) -> list[Statement]:
-    return [
-        Statement(
-            f"error difference, {key} - known", errors.difference(key, "known", EARLY), _POSITIVE
+    def claim(self, name: str, errors: Errors, runs: int) -> Claim:
+        compare, word = getattr(errors, self.comparison), {"difference": "-", "ratio": "to"}
+        statements = [
+            Statement(
+                f"error {self.comparison}, {one} {word[self.comparison]} {other}",
+                compare(one, other, self.stages),
+                self.requirement,
+            )
+            for one, other in self.pairs
+        ]
+        means = ", ".join(f"{key} {errors.mean(key, self.stages)}" for key in _ALGORITHMS)
+        return Claim(
+            f"{self.id}-{name}",
+            f"{self.text} ({name}).",
+            f"mean error {period(self.stages)}: {means}; {listed(statements, runs)}",
+            runs,
+            statements,
         )
-        for key in ("bayesian-sgd", "mle")
-    ]
 
 
-def _alike_late(errors: Errors) -> list[Statement]:
-    return [
-        Statement(f"error ratio, {key} to known", errors.ratio(key, "known", LATE), ALIKE)
-        for key in ("bayesian-sgd", "mle")
-    ]
-
-
-def _bayes_before_mle(errors: Errors) -> list[Statement]:
-    gap = errors.difference("mle", "bayesian-sgd", EARLY)
-    return [Statement("error difference, mle - bayesian-sgd", gap, _POSITIVE)]
-
-
+_AGAINST_KNOWN = (("bayesian-sgd", "known"), ("mle", "known"))
 _OBSERVATIONS = (
     _Observation(
         "benchmark-ahead",
         "While data are few, the benchmark that knows theta beats Bayesian-SGD and MLE",
         EARLY,
-        _benchmark_ahead,
+        _AGAINST_KNOWN,
+        "difference",
+        _POSITIVE,
     ),
     _Observation(
-        "alike-late", "In the long run the three algorithms do equally well", LATE, _alike_late
+        "alike-late",
+        "In the long run the three algorithms do equally well",
+        LATE,
+        _AGAINST_KNOWN,
+        "ratio",
+        ALIKE,
     ),
     _Observation(
         "bayes-before-mle",
         "In the first stages Bayesian-SGD does a little better than MLE",
         EARLY,
-        _bayes_before_mle,
+        (("mle", "bayesian-sgd"),),
+        "difference",
+        _POSITIVE,
     ),
 )
 

@@ -1,12 +1,13 @@
-"""What all parts of a specification have in common."""
+"""What the tables of a specification file have in common: strictness, and kinds of numbers."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
-class Part(BaseModel):
-    """A table of a specification: unknown keys are refused, and so are numbers that are not finite.
+class TomlTable(BaseModel):
+    """A table of a specification file. Unknown keys, NaN and infinities are refused.
 
     Whole numbers pass for numbers; strings, dates and booleans do not.
     """
@@ -16,17 +17,21 @@ class Part(BaseModel):
     )
 
 
-def _number(value: object) -> object:
-    """A whole number of any reasonable size is a number; a boolean is none."""
+def _whole_to_float(value: object) -> object:
+    """Whole numbers that a float holds exactly become floats; the strict check does the rest."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
         return float(value)
     return value
 
 
-Number = Annotated[float, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_whole_to_float)]
 Positive = Annotated[Number, Field(gt=0)]
 Share = Annotated[Number, Field(gt=0, le=1)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-"""A number for all items, or one for each."""
+
+# One number for all items, or a list of one for each.
 Numbers = Number | Annotated[list[Number], Field(min_length=1, max_length=10_000)]
 Positives = Positive | Annotated[list[Positive], Field(min_length=1, max_length=10_000)]
+
+# Takes the numbers of one item, or of all items as an array, out of such a value.
+Pick = Callable[[float | list[float]], Any]

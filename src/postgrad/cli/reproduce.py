@@ -1,4 +1,4 @@
-"""Commands about the paper and the testbed."""
+"""Commands about the paper and the testbed: reproduce, claims, bench."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from postgrad.cli.show import (
+from postgrad.cli.output import (
     EXIT_CODES,
     AsJson,
     check,
@@ -54,7 +54,8 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Reproduce the paper's experiments: a figure for each, tables, summary.json, report.html."""
-    summary = _run(names or [], algorithms or [], runs, horizon, seed, literal, out)
+    settings = {"runs": runs, "horizon": horizon, "seed": seed, "literal": literal}
+    summary = _run(names or [], split(algorithms), out, **settings)
     if as_json:
         typer.echo(json.dumps(summary, allow_nan=False))
         return
@@ -72,7 +73,7 @@ def claims(
     as_json: AsJson = False,
 ) -> None:
     """Test every claim of the paper: what it says, what was measured, whether it holds."""
-    summary = _run([], [], runs, horizon, seed, False, out, beyond=False)
+    summary = _run([], [], out, runs=runs, horizon=horizon, seed=seed, beyond=False)
     if as_json:
         typer.echo(json.dumps(summary["claims"], allow_nan=False))
         return
@@ -102,8 +103,6 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms on the testbed: tables, figures, and where the default is not the best."""
-    from rich.console import Console
-
     from postgrad.research.bench import bench as run
     from postgrad.research.bench import plan
     from postgrad.research.paper import provenance
@@ -111,7 +110,7 @@ def bench(
     names, chosen = problems or [], split(algorithms)
     check(lambda: plan(names, chosen))
     make_folder(out)
-    with progress(Console(stderr=True), lines=True) as watch:
+    with progress() as report:
         result = run(
             names,
             algorithms=chosen,
@@ -120,7 +119,7 @@ def bench(
             seed=seed,
             folder=out,
             provenance=provenance.describe(),
-            watch=watch,
+            progress=report,
         )
     if as_json:
         typer.echo((out / "summary.json").read_text())
@@ -133,44 +132,30 @@ def bench(
         raise typer.Exit(1)
 
 
-def _run(
-    names: list[str],
-    algorithms: list[str],
-    runs: int,
-    horizon: int,
-    seed: int,
-    literal: bool,
-    out: Path,
-    *,
-    beyond: bool = True,
-) -> dict[str, Any]:
-    """Runs experiments, and the claims if these are all; writes what there is to see."""
-    from rich.console import Console
+def _run(names: list[str], algorithms: list[str], out: Path, **settings: Any) -> dict[str, Any]:
+    """Run experiments, and test the claims if all experiments are run; write figures and report.
 
+    Args:
+        names: The experiments; all, if empty.
+        algorithms: The algorithms; those of the paper, if empty.
+        out: The folder for figures, summary.json and report.html.
+        **settings: As for `research.paper.reproduce.reproduce`.
+    """
     from postgrad.research.paper import figures, provenance, report
     from postgrad.research.paper.claims import assess
     from postgrad.research.paper.reproduce import plan
     from postgrad.research.paper.reproduce import reproduce as run
 
-    chosen = split(algorithms)
-    check(lambda: plan(names, chosen))
+    check(lambda: plan(names, algorithms))
     make_folder(out)
-    summary: dict[str, Any]
-    with progress(Console(stderr=True)) as watch:
-        summary = run(
-            names,
-            algorithms=chosen,
-            runs=runs,
-            horizon=horizon,
-            seed=seed,
-            literal=literal,
-            beyond=beyond,
-            watch=watch,
-        )
-        whole = not names and not chosen and not literal
-        summary["claims"] = assess(summary, runs=runs, seed=seed, watch=watch) if whole else []
+    runs, seed = settings["runs"], settings["seed"]
+    with progress() as show:
+        summary: dict[str, Any] = run(names, algorithms=algorithms, **settings, progress=show)
+        summary["claims"] = []
+        if not names and not algorithms and not settings.get("literal"):
+            summary["claims"] = assess(summary, runs=runs, seed=seed, progress=show)
         summary |= provenance.describe()
-        watch("drawing", 1, 1)
+        show("drawing", 1, 1)
         for name, experiment in summary["experiments"].items():
             figures.draw_experiment(name, experiment, out)
         if summary["posterior"]:
@@ -180,30 +165,27 @@ def _run(
     return summary
 
 
+_STAGES = (0, 1, 10, 100, 1000, 10_000)
+
+
 def _print_tables(summary: dict[str, Any]) -> None:
     console = standard_output()
     for name, experiment in summary["experiments"].items():
-        stages = [t for t in (1, 10, 100, 1000, 10_000) if t <= experiment["horizon"]]
         title = f"{name}: mean error ± standard deviation over {experiment['runs']} runs"
-        table = plain_table("algorithm", title)
-        for t in stages:
-            table.add_column(f"t = {t}", justify="right")
-        fates = [fate for fate in ("diverged", "stuck") if fate in _first(experiment["algorithms"])]
-        for fate in fates:
-            table.add_column(fate, justify="right")
-        for key, curve in experiment["algorithms"].items():
+        curves = experiment["algorithms"]
+        stages = [t for t in _STAGES if 1 <= t <= experiment["horizon"]]
+        fates = [fate for fate in ("diverged", "stuck") if fate in _first(curves)]
+        table = plain_table("algorithm", title, [*(f"t = {t}" for t in stages), *fates])
+        for key, curve in curves.items():
             pairs = [(curve["mean_error"][t], curve["std_error"][t]) for t in stages]
             cells = ["-" if mean is None else f"{mean:.3f} ± {std:.3f}" for mean, std in pairs]
             table.add_row(key, *cells, *(str(curve.get(fate, "-")) for fate in fates))
         console.print(table)
-    if summary["posterior"]:
-        length = len(_first(summary["posterior"])["mean"])
-        stages = [t for t in (0, 1, 10, 100, 1000, 10_000) if t < length]
-        table = plain_table("batch size", "posterior: mean of pi_t(theta_c)")
-        for t in stages:
-            table.add_column(f"t = {t}", justify="right")
-        table.add_column("diverged", justify="right")
-        for label, curve in summary["posterior"].items():
+    if curves := summary["posterior"]:
+        title = "posterior: mean of pi_t(theta_c)"
+        stages = [t for t in _STAGES if t < len(_first(curves)["mean"])]
+        table = plain_table("batch size", title, [*(f"t = {t}" for t in stages), "diverged"])
+        for label, curve in curves.items():
             cells = ["-" if (mean := curve["mean"][t]) is None else f"{mean:.3f}" for t in stages]
             table.add_row(label, *cells, str(curve["diverged"]))
         console.print(table)
@@ -217,7 +199,7 @@ def _print_claims(claims: list[dict[str, Any]]) -> None:
     if not claims:
         return
     colours = {"holds": "green", "does not hold": "red", "inconclusive": "yellow"}
-    table = plain_table("claim", "The paper's claims")
+    table = plain_table("claim", "The paper's claims", [])
     table.columns[0].no_wrap = False
     table.add_column("measured")
     table.add_column("verdict", no_wrap=True)

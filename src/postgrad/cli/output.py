@@ -1,0 +1,129 @@
+"""What commands share: common options, exit codes, progress and tables."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 something failed while running; 2 wrong usage; 3 the specification is "
+    "wrong; 4 the data are wrong; 5 the file of decisions is damaged, locked or of another problem."
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+SpecFile = Annotated[Path, typer.Argument(help="The problem, a .toml file.")]
+AllowCode = Annotated[
+    bool,
+    typer.Option("--allow-code", help="Whether the specification may name your own Python."),
+]
+
+
+@contextlib.contextmanager
+def exit_codes() -> Iterator[None]:
+    """Turn errors of the library into one line on standard error and an exit code."""
+    from postgrad import errors as e
+
+    specification = (e.SpecificationError, e.PriorError, e.FeasibleSetError, e.ModelError)
+    data = (e.DataError, e.BatchError, e.DecisionError, e.SupportError, e.ImpossibleDataError)
+    codes = {3: specification, 4: (*data, e.DuplicateBatchError), 5: (e.StoreError,)}
+    try:
+        yield
+    except e.PostgradError as error:
+        typer.echo(f"error: {error}", err=True)
+        code = next((code for code, kinds in codes.items() if isinstance(error, kinds)), 1)
+        raise typer.Exit(code) from None
+    except BrokenPipeError:  # the program that read the output has ended
+        sys.stderr.close()
+        raise typer.Exit(0) from None
+
+
+def split(options: list[str] | None) -> list[str]:
+    """The names of an option that may be repeated, hold commas, or both."""
+    return [part for text in options or [] for part in text.split(",") if part]
+
+
+def check(plan: Callable[[], object]) -> None:
+    """Report a `SettingError` of the plan as wrong usage."""
+    from postgrad.errors import SettingError
+
+    try:
+        plan()
+    except SettingError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder; report failure as wrong usage."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write to {out}: {error}", param_hint="--out") from error
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A function of (label, done, total) that shows progress on standard error.
+
+    On a terminal as a bar; elsewhere each new label is a line, so that a log says how far a long
+    command has come.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    description = TextColumn("{task.description:<44}")
+    columns = (
+        SpinnerColumn(),
+        description,
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    log = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=log) as bar:
+        task, last = bar.add_task("starting"), ""
+
+        def report(label: str, done: int, total: int) -> None:
+            nonlocal last
+            if log and label != last:
+                typer.echo(label, err=True)
+            last = label
+            bar.update(task, description=label, completed=done, total=total)
+
+        yield report
+
+
+def plain_table(first: str, title: str, numbers: Iterable[str]) -> "Table":
+    """A table without lines: a first column of names, then columns of numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left", title_style="bold"
+    )
+    table.add_column(first, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right")
+    return table
+
+
+def standard_output() -> "Console":
+    """Standard output; 120 columns wide where it is no terminal."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=120)

@@ -1,0 +1,57 @@
+"""The simulations that the claims need."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
+from postgrad.beliefs import Belief
+from postgrad.research.problems import Instance
+from postgrad.research.progress import RunStages
+from postgrad.research.simulation import Simulation, simulate
+
+
+@functools.cache
+def shared(make: Callable[[], Instance]) -> Instance:
+    """`make()`, called once: programs compiled for this instance serve all claims about it."""
+    return make()
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedSimulation:
+    """The arguments of one call of `simulate`, but for the seed."""
+
+    instance: Instance
+    algorithm: BayesianSGD
+    belief: Belief
+    runs: int
+    horizon: int = 1000
+    batch_size: int = 1
+    record: Callable[[State], Any] = lambda state: ()
+
+    @property
+    def size(self) -> int:
+        """How many run-stages the simulation takes."""
+        return self.runs * self.horizon
+
+
+def run_all(
+    planned: Mapping[str, PlannedSimulation], seed: int, counter: RunStages
+) -> dict[str, Simulation]:
+    """Runs simulations by name: run i meets the same data noise in all of them."""
+    return {
+        name: simulate(
+            plan.algorithm,
+            plan.belief,
+            plan.instance.x,
+            plan.instance.theta,
+            runs=plan.runs,
+            horizon=plan.horizon,
+            batch_size=plan.batch_size,
+            seed=seed,
+            record=plan.record,
+            progress=counter.simulating(name),
+        )
+        for name, plan in planned.items()
+    }

@@ -1,0 +1,36 @@
+"""The progress of several simulations in a row, reported as one total."""
+
+from postgrad.engine.bulk import Progress
+
+
+def silent(label: str, done: int, total: int) -> None:
+    """Reports nothing."""
+    del label, done, total
+
+
+class RunStages:
+    """Counts the run-stages of several simulations in a row.
+
+    Attributes:
+        progress: Called with what is being run, and the run-stages done and to do.
+        total: The run-stages of all simulations together.
+        done: Those that are done.
+    """
+
+    def __init__(self, progress: Progress, total: int):
+        self.progress, self.total, self.done = progress, total, 0
+
+    def tell(self, label: str) -> None:
+        """Reports what is being run, and nothing more as done."""
+        self.progress(label, self.done, self.total)
+
+    def simulating(self, label: str) -> Progress:
+        """The argument `progress` of the next simulation."""
+        self.tell(label)
+        before = self.done
+
+        def tell(_: str, done: int, __: int) -> None:
+            self.done = before + done
+            self.tell(label)
+
+        return tell

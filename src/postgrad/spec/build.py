@@ -1,0 +1,155 @@
+"""From a specification to problems, a belief and initial decisions."""
+
+import dataclasses
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from postgrad.algorithm import presets
+from postgrad.algorithm.policy import initial_decision
+from postgrad.beliefs import Belief, Separate
+from postgrad.errors import DecisionError, SpecificationError
+from postgrad.problem.items import Items
+from postgrad.problem.problem import Problem
+from postgrad.research import problems
+from postgrad.spec.partial_pooling import Pool
+from postgrad.spec.parts.toml_table import Pick
+from postgrad.spec.specification import PARTS, NamedProblem, Specification, UserCode
+
+
+@dataclasses.dataclass(frozen=True)
+class BuiltSpecification:
+    """What a specification describes, ready to run.
+
+    Attributes:
+        items: The names of the items.
+        problems: One for each item; a single one if the items are decided together.
+        belief: pi_0, of each problem.
+        starts: x_1 of each problem.
+        pool: How the groups learn from each other; None if they do not.
+        options: Arguments of `BayesianSGD`.
+        alpha: The level of alarms.
+    """
+
+    items: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    belief: Belief
+    starts: tuple[np.ndarray, ...]
+    pool: Pool | None
+    options: dict[str, Any]
+    alpha: float
+
+    @property
+    def joint(self) -> bool:
+        """Whether the items are decided together."""
+        return len(self.problems) == 1 and self.starts[0].ndim == 1
+
+
+def build(specification: Specification, items: Sequence[str]) -> BuiltSpecification:
+    """Build the problem of each item, or of all items together.
+
+    Args:
+        specification: What to build.
+        items: The names of the items.
+
+    Raises:
+        SpecificationError: If there are not as many numbers as items, or the start is not feasible.
+        PostgradError: If the parts do not fit each other.
+    """
+    spec, names = specification, tuple(items)
+    if spec.problem is None:
+        built, belief, starts = _from_parts(spec, len(names))
+    else:
+        built, belief, starts = _whole(spec.problem, names)
+    for problem, start in zip(built, starts, strict=True):
+        try:
+            initial_decision(problem, start)
+        except DecisionError as error:
+            raise SpecificationError(f"start: {error}") from error
+    split, settings, pool = spec.split_by, spec.settings, None
+    if split is not None and split.pooling == "partial":
+        pool = Pool(split.strength)
+        pool.check(belief)
+    options = settings.model_dump(include={"seed", "iterations"}, exclude_none=True)
+    if settings.samples is not None:
+        total, *draws = settings.samples
+        options["samples"] = (total, *draws) if draws else total
+    if settings.preset == "paper":
+        options = presets.paper(**options)
+    return BuiltSpecification(
+        items=names,
+        problems=built,
+        belief=belief,
+        starts=starts,
+        pool=pool,
+        options=options,
+        alpha=settings.alpha,
+    )
+
+
+_Built = tuple[tuple[Problem, ...], Belief, tuple[np.ndarray, ...]]
+
+
+def _from_parts(spec: Specification, count: int) -> _Built:
+    """Problems, belief and starts from the tables of the file, all of which are given."""
+    cost, model, belief, feasible, start = (getattr(spec, part) for part in PARTS)
+    listed = {f"cost.{key}": v for key, v in cost} | {f"feasible.{key}": v for key, v in feasible}
+    for place, value in {**listed, "start": start}.items():
+        if isinstance(value, list) and len(value) != count:
+            raise SpecificationError(
+                f"{place}: must be one number, or one for each of {count} items, got {len(value)}"
+            )
+    each, prior = model.build(), belief.build(model.parameters)
+    if feasible.joint:
+
+        def of_all(value: float | list[float]) -> Any:
+            return jnp.broadcast_to(jnp.asarray(value), (count,))
+
+        problem = Problem(cost.build(of_all), Items(each), feasible.build(of_all, count))
+        return (problem,), Separate(prior, count), (np.asarray(of_all(start)),)
+    picks = [_pick(i) for i in range(count)]
+    each_problem = tuple(Problem(cost.build(pick), each, feasible.build(pick, 1)) for pick in picks)
+    return each_problem, prior, tuple(np.asarray(pick(start)) for pick in picks)
+
+
+def _pick(i: int) -> Pick:
+    """Takes the number of item i."""
+    return lambda value: jnp.asarray(value[i] if isinstance(value, list) else value)
+
+
+def _whole(problem: NamedProblem | UserCode, names: tuple[str, ...]) -> _Built:
+    """A problem of the testbed, or the user's own."""
+    if isinstance(problem, UserCode):
+        whole, belief, x = _call(problem.python)
+    else:
+        testbed = problems.testbed()
+        if problem.name not in testbed:
+            raise SpecificationError(
+                f"problem.name: must be among {', '.join(testbed)}, got {problem.name!r}"
+            )
+        instance = testbed[problem.name]()
+        whole, belief, x = instance.problem, instance.belief, instance.x
+    start = np.asarray(x, float)
+    if start.ndim == 0:
+        return (whole,) * len(names), belief, (start,) * len(names)
+    if start.shape != (len(names),):
+        raise SpecificationError(
+            f"data.items: the problem decides on {start.size} numbers, got {len(names)} items"
+        )
+    return (whole,), belief, (start,)
+
+
+def _call(reference: str) -> tuple[Problem, Belief, Any]:
+    """What the user's function returns. `load` has made sure that the user allowed the call."""
+    module, _, function = reference.partition(":")
+    try:
+        problem, belief, x = getattr(importlib.import_module(module), function)()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise SpecificationError(
+            f"problem.python: {reference} must be a function that returns a problem, a belief and "
+            f"a decision: {error}"
+        ) from error
+    return problem, belief, x

@@ -1,0 +1,67 @@
+"""What a store keeps of a stream: batches, and states between batches."""
+
+from dataclasses import dataclass
+
+
+class Stale(Exception):  # noqa: N818
+    """Another process has written to the stream since the state was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch, as stored.
+
+    Attributes:
+        id: The id of the batch; None if it has none.
+        time: When the batch was observed, in seconds since 1970.
+        x: The decision in force, as float64; None if the caller did not name one.
+        rows: The observations, as float64.
+        answer: The decision that was issued, and numbers about it, as float64.
+        alarm: The alarm that the batch raised, as JSON; None if it raised none.
+    """
+
+    id: str | None
+    time: float
+    x: bytes | None
+    rows: bytes
+    answer: bytes
+    alarm: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The state between two batches.
+
+    Attributes:
+        stage: How many batches were observed.
+        header: Path, type and shape of each array in `state`.
+        state: The arrays that stages change.
+        report_header: Path, type and shape of each array in `report`.
+        report: What the last stage reported.
+        counters: Numbers that the agent keeps from stage to stage.
+        still: The stage at which the arrays that stages do not change were last replaced; 0 if
+            they are those of the beginning.
+    """
+
+    stage: int
+    header: str
+    state: bytes
+    report_header: str
+    report: bytes
+    counters: bytes
+    still: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The latest state of a stream, and what binds it to the stream's batches.
+
+    Attributes:
+        saved: The state.
+        commits: How many transactions have changed the stream.
+        chain: The checksum of all batches so far.
+    """
+
+    saved: Saved
+    commits: int
+    chain: bytes

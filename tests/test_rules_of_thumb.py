@@ -1,0 +1,52 @@
+"""Rules of thumb: quantiles as defined, also where floats round, and budgets kept."""
+
+import types
+
+import numpy as np
+import pytest
+
+import postgrad as pg
+from postgrad import errors
+from postgrad.spec.rules_of_thumb import RULES, rule_named, saa
+
+BOX = pg.feasible.Box(0.0, 100.0)
+
+
+def unit_costs(underage, overage):
+    return types.SimpleNamespace(underage=underage, overage=overage)
+
+
+def test_saa_is_the_smallest_demand_that_a_share_does_not_exceed():
+    rng = np.random.default_rng(0)
+    for size in range(1, 40):
+        demand = rng.integers(0, 20, size).astype(float)
+        for b, h in ((1, 9), (4, 1), (1, 1), (7, 3), (1, 2)):
+            # In whole numbers: nothing is rounded.
+            ordered = np.sort(demand)
+            expected = next(d for d in ordered if (demand <= d).sum() * (b + h) >= size * b)
+            assert saa([demand], unit_costs(float(b), float(h)), BOX) == expected
+
+
+@pytest.mark.parametrize("share", [0.7, 0.8, 0.9])
+def test_a_share_that_floats_round_up_is_still_that_share(share):
+    """0.7 of ten demands is the seventh, though 10 * (0.7 + 2 ** -53) is a little more than 7."""
+    demand = np.arange(1.0, 11.0)
+    for nudged in (np.nextafter(share, 0.0), share, np.nextafter(share, 1.0)):
+        assert saa([demand], unit_costs(nudged, 1.0 - nudged), BOX) == round(10 * share)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_items_may_share_one_unit_cost_and_one_budget(name):
+    past = [np.asarray([3.0, 5.0, 8.0]), np.asarray([10.0, 2.0, 4.0])]
+    budget = pg.feasible.Budget(0.0, 50.0, [1.0, 2.0], 9.0)
+    rule, window = rule_named(f"{name}-60")
+    orders = rule(past, unit_costs(4.0, 1.0), budget)
+    assert window == 60
+    assert orders.shape == (2,)
+    assert orders @ [1.0, 2.0] <= 9.0 + 1e-9
+    assert orders @ [1.0, 2.0] > 8.9  # nor is any of it left
+
+
+def test_other_sets_are_refused():
+    with pytest.raises(errors.SettingError, match="need a box or a budget, got"):
+        RULES["normal"]([np.ones(3)], unit_costs(1.0, 1.0), pg.feasible.Simplex())
