@@ -446,7 +446,10 @@ def test_without_blackjax_all_but_moves_work(monkeypatch):
     with pytest.raises(errors.SettingError, match="blackjax"):
         Particles(PRIOR, 10)
     Langevin(PRIOR, 10)
-    script = "import sys, postgrad; postgrad.Grid([1.0, 2.0]); sys.exit('blackjax' in sys.modules)"
+    script = (
+        "import sys, postgrad; postgrad.beliefs.Grid([1.0, 2.0]); "
+        "sys.exit('blackjax' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 

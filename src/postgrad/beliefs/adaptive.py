@@ -1,5 +1,7 @@
 """A belief that also learns how fast the world changes."""
 
+import math
+from collections.abc import Callable
 from typing import Any, Self
 
 import equinox as eqx
@@ -9,48 +11,47 @@ from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief
-from postgrad.beliefs.forgetting import Memory
-from postgrad.beliefs.grid.weights import cumulate
+from postgrad.beliefs.belief import Belief, BeliefWithMemory, same_arrays
+from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.validate import as_numbers
 from postgrad.problem.problem import Decision, Model, Problem
 
-# From a world that stands still to one that is new after a dozen batches.
+# From a world that does not change to one that a dozen batches describe.
 RATES = (1.0, 0.99, 0.98, 0.96, 0.92)
 
 
 class Adaptive(Belief):
-    """Several memories side by side, each weighed by how well it has foreseen the data.
+    """A belief with several rates of forgetting, each weighted by how well it predicted the data.
 
         pi_t  =  sum_r v_{t,r} pi_t^(r),
         v_{t,r}  ~  v_{t-1,r} prod_j f_hat^(r)_{t-1}(y_{t,j}; x_t)
 
-    where pi^(r) forgets at the rate lambda_r: see `Memory`. The product is that of the one-batch
-    predictive densities (the prequential likelihood of Dawid, 1984), so this is Bayesian model
-    averaging over rates. No rate has to be chosen; where nothing changes, lambda = 1 wins.
+    where pi^(r) forgets at the rate lambda_r: see `Memory`. The product is over predictive
+    densities before the batch (the prequential likelihood of Dawid, 1984), so this is Bayesian
+    model averaging over rates. No rate has to be chosen; if nothing changes, v concentrates on
+    lambda = 1.
 
     Attributes:
-        beliefs: pi^(r), stacked along the leading axis of each leaf that the data change.
-        log_weights: Log v_r, the largest is zero.
+        beliefs: pi^(r), stacked along the leading axis of each leaf that members do not share.
+        log_weights: log v_r, the largest zero.
     """
 
-    beliefs: Belief
+    beliefs: BeliefWithMemory
     log_weights: Float[Array, " r"]
 
     def __init__(self, belief: Belief, rates: Any = RATES):
         """Copies of a prior that forget at different rates.
 
         Args:
-            belief: pi_0, made with `forget=1.0` (or any other: it is replaced).
+            belief: pi_0, made with `forget=1.0`; the rates replace this number.
             rates: lambda_r, in (0, 1].
 
         Raises:
-            PriorError: If the belief cannot forget, or a rate is none.
+            PriorError: If the belief was made without `forget`, or a rate is not in (0, 1].
         """
-        memory = getattr(belief, "memory", None)
-        if not isinstance(memory, Memory) or memory.forget is None:
+        if not isinstance(belief, BeliefWithMemory) or belief.memory.forget is None:
             raise PriorError(f"Adaptive needs a belief made with forget=1.0, got {belief!r}")
         numbers = as_numbers(rates, PriorError, "rates")
         if numbers.ndim != 1 or numbers.size == 0 or not ((numbers > 0) & (numbers <= 1)).all():
@@ -66,17 +67,22 @@ class Adaptive(Belief):
     @property
     def rates(self) -> Float[Array, " r"]:
         """lambda_r."""
-        return self.beliefs.memory.forget  # type: ignore[attr-defined]
+        assert self.beliefs.memory.forget is not None  # checked when made
+        return self.beliefs.memory.forget
 
     @property
     def probabilities(self) -> Float[Array, " r"]:
         """v_r."""
         return jax.nn.softmax(self.log_weights)
 
-    def _each(self, function: Any, *arguments: Any) -> Any:
-        """`function(belief, ...)` of each member."""
-        axes = _axes(self.beliefs)
-        return jax.vmap(lambda belief: function(belief, *arguments), in_axes=(axes,))(self.beliefs)
+    @property
+    def weights(self) -> LogWeights:
+        """v_r, up to a constant."""
+        return LogWeights(self.log_weights)
+
+    def _each(self, function: Callable[[Belief], PyTree]) -> PyTree:
+        """`function(belief)` of each member."""
+        return jax.vmap(function, in_axes=(_axes(self.beliefs),))(self.beliefs)
 
     def update(
         self,
@@ -86,16 +92,16 @@ class Adaptive(Belief):
         weight: Array | None = None,
         key: Array | None = None,
     ) -> Self:
-        """Bayes' rule for every member, and for which of them is right.
+        """Bayes' rule for every member, and for the weights of the members.
 
-        Those of one batch are foreseen without each other.
+        The observations of a batch are predicted independently of each other.
         """
 
-        def foresee(belief: Belief) -> Array:
+        def predict(belief: Belief) -> Array:
             log_f = jax.vmap(lambda y: belief.log_mixture(likelihood, x, y))(batch)
             return jnp.sum(log_f if weight is None else jnp.where(weight > 0, weight * log_f, 0.0))
 
-        log_weights = self.log_weights + self._each(foresee)
+        log_weights = self.log_weights + self._each(predict)
         learned = self._each(lambda belief: belief.update(likelihood, x, batch, weight, key))
         kept = jax.tree.map(
             lambda new, old, axis: old if axis is None else new,
@@ -108,41 +114,35 @@ class Adaptive(Belief):
 
     @property
     def effective_size(self) -> Array:
-        """The mean of the members' sizes."""
+        """The members' sizes, averaged with the weights v_r."""
         return jnp.sum(self.probabilities * self._each(lambda belief: belief.effective_size))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """A member by inversion, then a draw from it."""
         key_rate, key_theta = random.split(key)
-        cumulated = cumulate(jnp.exp(self.log_weights))
-        u = random.uniform(key_rate, shape) * cumulated[-1]
-        which = jnp.sum(cumulated <= u[..., None], axis=-1)
+        which, _ = self.weights.pick(random.uniform(key_rate, (math.prod(shape),)))
         thetas = self._each(lambda belief: belief.sample(key_theta, shape))
 
         def chosen(leaf: Array) -> Array:
             flat = leaf.reshape(leaf.shape[0], -1, *leaf.shape[1 + len(shape) :])
-            picked = flat[which.reshape(-1), jnp.arange(flat.shape[1])]
+            picked = flat[which, jnp.arange(flat.shape[1])]
             return picked.reshape(leaf.shape[1:])
 
         return jax.tree.map(chosen, thetas)
 
     def mean(self) -> PyTree:
         """sum_r v_r E_r theta."""
-        return self._average(self._each(lambda belief: belief.mean()))
+        return self.weights.average(self._each(lambda belief: belief.mean()))
 
     def spread(self) -> PyTree:
         """From the variance within members and that of their means."""
         means = self._each(lambda belief: belief.mean())
         spreads = self._each(lambda belief: belief.spread())
         squares = jax.tree.map(lambda m, s, e: s**2 + (m - e) ** 2, means, spreads, self.mean())
-        return jax.tree.map(jnp.sqrt, self._average(squares))
-
-    def _average(self, values: PyTree) -> PyTree:
-        """sum_r v_r values_r."""
-        return jax.tree.map(lambda leaf: jnp.tensordot(self.probabilities, leaf, axes=1), values)
+        return jax.tree.map(jnp.sqrt, self.weights.average(squares))
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
-        """Log sum_r v_r f_hat^(r)(xi; x)."""
+        """log sum_r v_r f_hat^(r)(xi; x)."""
         log_f = self._each(lambda belief: belief.log_mixture(model, x, xi))
         return logsumexp(self.log_weights + log_f) - logsumexp(self.log_weights)
 
@@ -151,15 +151,17 @@ class Adaptive(Belief):
         return self._first().examples()
 
     def bind(self, problem: Problem, x: Decision) -> Self:
-        """As the members do, if that changes nothing that they keep.
+        """Binds the first member, to see that binding changes no arrays.
 
         Raises:
-            ModelError: If it would.
+            ModelError: If it does.
         """
         before = self._first()
-        bound = before.bind(problem, x)
-        if not eqx.tree_equal(*(jax.tree.map(jax.typeof, one) for one in (bound, before))):
-            raise ModelError(f"Adaptive cannot keep {type(before).__name__} of such a model")
+        if not same_arrays(before, before.bind(problem, x)):
+            raise ModelError(
+                f"{type(before).__name__} changes its arrays for this model, which Adaptive does "
+                f"not support"
+            )
         return self
 
     def _first(self) -> Belief:

@@ -3,11 +3,13 @@
 import abc
 from typing import Self
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
+from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
 from postgrad.errors import PriorError
 from postgrad.numerics.module import Module
@@ -23,7 +25,8 @@ class Belief(Module):
 
     Laws, checked for every final class of this room: the order of batches does not matter; a split
     batch equals the whole; an observation of weight zero is no observation; `vmap` equals a loop;
-    saved and restored is bit-identical.
+    saved and restored is bit-identical; `update` leaves the arrays of `fixed()` fields as they are;
+    `mean`, `spread` and `log_mixture` are those of the draws.
     """
 
     @abc.abstractmethod
@@ -43,13 +46,13 @@ class Belief(Module):
             batch: D observations along the leading axis.
             weight: How much each observation counts; None counts all once. Zero weights are
                 how batches of varying size share one compiled program.
-            key: Randomness, for beliefs that need it: a new one for each batch.
+            key: For beliefs that draw random numbers; a new key for each batch.
         """
 
     @property
     @abc.abstractmethod
     def effective_size(self) -> Float[Array, ""]:
-        """As many observations as the posterior counts; see `Memory`."""
+        """The number of observations that the posterior counts; less than seen, if it forgets."""
 
     @abc.abstractmethod
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
@@ -65,23 +68,38 @@ class Belief(Module):
 
     @abc.abstractmethod
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
-        """Log f_hat(xi; x), the log of E_{pi_t} f(xi; x, theta), at one xi."""
+        """log f_hat(xi; x), the log of E_{pi_t} f(xi; x, theta), at one xi."""
 
     @abc.abstractmethod
     def examples(self) -> PyTree:
-        """Values of theta on which to try a model at the door, along a leading axis."""
+        """Values of theta along a leading axis, on which a model is tried before it is used."""
 
     @abc.abstractmethod
     def bind(self, problem: Problem, x: Decision) -> Self:
-        """The same belief, in the form that serves the problem best.
+        """The same belief, in the form that is fastest for the problem.
 
         Args:
             problem: The problem, already tried on `examples`.
             x: The initial decision.
 
         Raises:
-            ModelError: Where this belief's mathematics does not hold for the model.
+            ModelError: If the belief's formulas do not hold for the model.
         """
+
+
+class BeliefWithMemory(Belief):
+    """A belief that may forget.
+
+    Attributes:
+        memory: How much of the past counts.
+    """
+
+    memory: eqx.AbstractVar[Memory]
+
+    @property
+    def effective_size(self) -> Float[Array, ""]:
+        """As many observations as the memory counts."""
+        return self.memory.size
 
 
 def log_likelihood(
@@ -131,6 +149,22 @@ def _expand(array: Array, count: int) -> Array:
     return array.reshape(array.shape + (1,) * count)
 
 
+def same_arrays(one: Belief, other: Belief) -> bool:
+    """Whether two beliefs have the same structure, with arrays of the same shapes and types."""
+    return bool(eqx.tree_equal(*(jax.tree.map(jax.typeof, belief) for belief in (one, other))))
+
+
+def check_belief(belief: Belief) -> Belief:
+    """The argument itself.
+
+    Raises:
+        PriorError: If the argument is no belief.
+    """
+    if not isinstance(belief, Belief):
+        raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
+    return belief
+
+
 def first(points: PyTree) -> PyTree:
     """The first of the points."""
     return jax.tree.map(lambda leaf: leaf[0], points)
@@ -142,5 +176,5 @@ def as_theta(theta: PyTree) -> PyTree:
 
 
 def _is_leaf(node: object) -> bool:
-    # a list of numbers is an array to the user, and None is a mistake: neither is a tree
+    # a list of numbers is an array to the user, and None a mistake: neither is a tree of arrays
     return node is None or isinstance(node, list)

@@ -20,23 +20,22 @@ class Memory(eqx.Module):
         pi_t  is proportional to  pi_0 prod_{s <= t} f(y_s; x_s, .)^(lambda^(t - s)),
         n_t   =  sum_{s <= t} lambda^(t - s) D_s
 
-    With lambda = 1 nothing is forgotten and this is Bayes' rule. The prior itself never fades: in
-    a silent world the belief returns to it.
+    With lambda = 1 nothing is forgotten and this is Bayes' rule. The prior itself does not fade:
+    without new data the belief returns to it.
 
     Attributes:
         forget: lambda, what remains of the evidence after one more batch; None is exactly 1.
-        size: n_t, the effective sample size: as many observations as the posterior counts. With
-            lambda < 1 it settles at D / (1 - lambda).
+        size: n_t, the effective sample size. With lambda < 1 it converges to D / (1 - lambda).
     """
 
     forget: Float[Array, ""] | None = fixed()
     size: Float[Array, ""]
 
     def __init__(self, forget: Any = None):
-        """Nothing seen yet.
+        """No observations yet.
 
         Raises:
-            PriorError: If the factor is not in (0, 1].
+            PriorError: If lambda is not in (0, 1].
         """
         if forget is not None:
             forget = as_array(forget, PriorError, "forget")
@@ -48,12 +47,12 @@ class Memory(eqx.Module):
         self.size = jnp.zeros(())
 
     def fade(self, evidence: T) -> T:
-        """What remains of sums over the past, now that one more batch is there."""
+        """lambda times sums over the past, for when one more batch arrives."""
         if self.forget is None:
             return evidence
         return jax.tree.map(lambda leaf: self.forget * leaf, evidence)
 
     def after(self, batch: Float[Array, "D ..."], weight: Float[Array, " D"] | None) -> Self:
-        """The memory with one more batch in it."""
+        """With one more batch counted."""
         count = jnp.asarray(float(batch.shape[0])) if weight is None else jnp.sum(weight)
         return eqx.tree_at(lambda memory: memory.size, self, self.fade(self.size) + count)

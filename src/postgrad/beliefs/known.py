@@ -1,4 +1,4 @@
-"""A belief that has nothing left to learn: the benchmark that knows theta."""
+"""The benchmark that knows theta."""
 
 from typing import Self
 
@@ -13,9 +13,9 @@ from postgrad.problem.problem import Decision, Model, Problem
 
 
 class Known(PointMass):
-    """A point mass at a value which no data can move.
+    """A point mass at a given value, whatever the data.
 
-    With the true parameter it is the paper's benchmark: plain SGD on the true problem.
+    With the true parameter this is the paper's benchmark: plain SGD on the true problem.
     """
 
     value: PyTree = fixed()
@@ -36,20 +36,20 @@ class Known(PointMass):
         weight: Array | None = None,
         key: Array | None = None,
     ) -> Self:
-        """Nothing is left to learn."""
+        """Ignores the batch."""
         del likelihood, x, batch, weight, key
         return self
 
     @property
     def effective_size(self) -> Array:
-        """As if everything had been seen."""
+        """Infinite."""
         return jnp.asarray(jnp.inf)
 
     def examples(self) -> PyTree:
-        """The one value."""
+        """The value alone."""
         return jax.tree.map(lambda leaf: leaf[None], self.value)
 
     def bind(self, problem: Problem, x: Decision) -> Self:
-        """Any model will do."""
+        """Any model is admitted."""
         del problem, x
         return self

@@ -1,18 +1,20 @@
 """Beliefs that put all their weight on one value."""
 
 import abc
+from typing import Self
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import Belief
 from postgrad.distributions.density import log_density
-from postgrad.problem.problem import Decision, Model
+from postgrad.problem.problem import Decision, Model, Problem
 
 
 class PointMass(Belief):
-    """A belief without doubt: pi_t is concentrated on theta_hat_t, whatever that is."""
+    """A belief without doubt: pi_t is concentrated on one value theta_hat_t."""
 
     @property
     @abc.abstractmethod
@@ -35,3 +37,42 @@ class PointMass(Belief):
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """The log-density at theta_hat_t."""
         return log_density(model(x, self.theta), xi)
+
+
+class PlugIn(PointMass):
+    """A point mass at a value that another belief yields: its mean, its mode or a draw.
+
+    Attributes:
+        belief: The other belief.
+    """
+
+    belief: eqx.AbstractVar[Belief]
+
+    @property
+    def effective_size(self) -> Array:
+        """As many observations as the other belief counts."""
+        return self.belief.effective_size
+
+    def examples(self) -> PyTree:
+        """Those of the other belief."""
+        return self.belief.examples()
+
+    def bind(self, problem: Problem, x: Decision) -> Self:
+        """Binds the other belief."""
+        return eqx.tree_at(lambda self: self.belief, self, self.belief.bind(problem, x))
+
+
+class Estimate(PlugIn):
+    """A point mass at a function of another belief, such as its mean."""
+
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Array,
+        weight: Array | None = None,
+        key: Array | None = None,
+    ) -> Self:
+        """Updates the other belief."""
+        belief = self.belief.update(likelihood, x, batch, weight, key)
+        return eqx.tree_at(lambda self: self.belief, self, belief)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.belief import Belief, check_belief, first, same_arrays
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.validate import as_count
 from postgrad.problem.items import Items
@@ -16,12 +16,12 @@ from postgrad.problem.problem import Decision, Model, Problem
 
 
 class Separate(Belief):
-    """Independent beliefs about theta_1, ..., theta_n, one an item.
+    """Independent beliefs about theta_1, ..., theta_n, one for each item.
 
         pi_t(theta)  =  prod_i pi_{t,i}(theta_i)
 
-    Exact for a model `Items(f)` and a prior that is such a product. A grid over all items at once
-    would have as many points as one item's to the power n; this has n times as many.
+    Exact for a model `Items(f)` and a prior that is a product over items. A grid of m points for
+    each item has n m points; a grid over all items at once would have m^n.
 
     Attributes:
         beliefs: pi_i, stacked along the leading axis of each leaf.
@@ -33,20 +33,19 @@ class Separate(Belief):
         """The same prior for each item.
 
         Args:
-            belief: That of one item.
+            belief: The prior of one item.
             count: n.
 
         Raises:
-            PriorError: If it is no belief, or the count no count.
+            PriorError: If `belief` is not a belief, or `count` not a positive whole number.
         """
-        if not isinstance(belief, Belief):
-            raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
+        check_belief(belief)
         n = as_count(count, PriorError, "count")
         self.beliefs = jax.tree.map(lambda leaf: jnp.stack([leaf] * n), belief)
 
     @property
     def count(self) -> int:
-        """N."""
+        """n."""
         return jax.tree.leaves(self.beliefs)[0].shape[0]
 
     def update(
@@ -78,7 +77,7 @@ class Separate(Belief):
         return jnp.mean(jax.vmap(lambda belief: belief.effective_size)(self.beliefs))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
-        """Independent draws, the items along the last axis before theta's own."""
+        """Independent draws, the items along the axis behind `shape`."""
         keys = random.split(key, self.count)
         axis = len(shape)
         return jax.vmap(lambda belief, key: belief.sample(key, shape), out_axes=axis)(
@@ -107,16 +106,18 @@ class Separate(Belief):
         """Each belief bound to the model of its item.
 
         Raises:
-            ModelError: If the model is not made of items, or there are not as many.
+            ModelError: If the model is not `Items`, x has not one entry for each item, or the
+                belief of an item changes its arrays when bound.
         """
         each = _each(problem.likelihood)
         if x.shape != (self.count,):
             raise ModelError(f"Separate has {self.count} items, but x has shape {x.shape}")
-        first = jax.tree.map(lambda leaf: leaf[0], self.beliefs)
-        one = Problem(_nothing, each)
-        bound = first.bind(one, x[0])
-        if not eqx.tree_equal(*(jax.tree.map(jax.typeof, one) for one in (bound, first))):
-            raise ModelError(f"Separate cannot keep {type(first).__name__} of such a model")
+        one = first(self.beliefs)
+        if not same_arrays(one, one.bind(Problem(_nothing, each), x[0])):
+            raise ModelError(
+                f"{type(one).__name__} changes its arrays for this model, which Separate does not "
+                f"support"
+            )
         return self
 
 

@@ -6,18 +6,17 @@ import equinox as eqx
 from jax import random
 from jaxtyping import Array, PyTree
 
-from postgrad.beliefs.belief import Belief
-from postgrad.beliefs.point_mass import PointMass
-from postgrad.errors import PriorError, SettingError
-from postgrad.problem.problem import Decision, Model, Problem
+from postgrad.beliefs.belief import Belief, check_belief
+from postgrad.beliefs.point_mass import PlugIn
+from postgrad.errors import SettingError
+from postgrad.problem.problem import Decision, Model
 
 
-class Thompson(PointMass):
+class Thompson(PlugIn):
     """A point mass at theta_t ~ pi_t, drawn once for each stage (Thompson, 1933).
 
-    With it a stage descends on H(., theta_t) for that one theta_t. Where a stage goes all the way
-    to the minimum, this is posterior sampling (Russo & Van Roy, 2014); with few gradient steps a
-    stage it is those few steps.
+    A stage descends on H(., theta_t) for that one theta_t. If a stage descends to the minimum, this
+    is posterior sampling (Russo & Van Roy, 2014); with few gradient steps it is those few steps.
 
     Attributes:
         belief: pi_t.
@@ -31,11 +30,9 @@ class Thompson(PointMass):
         """Draws from a belief.
 
         Raises:
-            PriorError: If it is no belief.
+            PriorError: If `belief` is not a belief.
         """
-        if not isinstance(belief, Belief):
-            raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
-        self.belief = belief
+        self.belief = check_belief(belief)
         self.value = belief.sample(random.key(0))
 
     @property
@@ -62,16 +59,3 @@ class Thompson(PointMass):
         belief = self.belief.update(likelihood, x, batch, weight, key_belief)
         new = belief, belief.sample(key_draw)
         return eqx.tree_at(lambda self: (self.belief, self.value), self, new)
-
-    @property
-    def effective_size(self) -> Array:
-        """That of the belief."""
-        return self.belief.effective_size
-
-    def examples(self) -> PyTree:
-        """Those of the belief."""
-        return self.belief.examples()
-
-    def bind(self, problem: Problem, x: Decision) -> Self:
-        """As the belief does."""
-        return eqx.tree_at(lambda self: self.belief, self, self.belief.bind(problem, x))

@@ -21,7 +21,7 @@ _LOG_2_PI = float(np.log(2.0 * np.pi))
 
 
 class ExponentialFamily(eqx.Module):
-    """A family. The first statistic is 1, so that its sum counts the data."""
+    """A family. The first statistic is 1, whose sum is the number of data."""
 
     @abc.abstractmethod
     def natural(self, member: Any) -> Float[Array, " m"]:
@@ -33,14 +33,14 @@ class ExponentialFamily(eqx.Module):
 
     @abc.abstractmethod
     def log_base(self, y: Array) -> Float[Array, ""]:
-        """Log b(y) of one observation."""
+        """log b(y) of one observation."""
 
     @abc.abstractmethod
     def supremum(self, total: Float[Array, " m"]) -> Float[Array, ""]:
         """sup_phi phi . S over all members: no parameter can explain the data better.
 
-        S is a sum of statistics with positive weights. The supremum is infinite where no member
-        attains it (a normal law and one observation), and where we know no closed form.
+        S is a sum of statistics with positive weights. Infinite if the likelihood is unbounded (a
+        normal law and one observation), and if the supremum has no closed form.
         """
 
 
@@ -151,7 +151,7 @@ class Univariate(eqx.Module):
 
     @abc.abstractmethod
     def log_base(self, y: Array) -> Array:
-        """Log b(y)."""
+        """log b(y)."""
 
     @abc.abstractmethod
     def supremum(self, *totals: Array) -> Array:
@@ -165,19 +165,19 @@ class Coordinates(ExponentialFamily):
     shape: tuple[int, ...] = eqx.field(static=True)
 
     def natural(self, member: Any) -> Array:
-        """Those of each coordinate."""
+        """The natural parameters of each coordinate."""
         return self._flat(self.each.natural(member.base_dist if self.shape else member))
 
     def statistics(self, y: Array) -> Array:
-        """Those of each coordinate."""
+        """The statistics of each coordinate."""
         return self._flat(self.each.statistics(jnp.asarray(y, float)))
 
     def log_base(self, y: Array) -> Array:
-        """Their sum."""
+        """The sum over coordinates."""
         return jnp.sum(self.each.log_base(jnp.asarray(y, float)))
 
     def supremum(self, total: Array) -> Array:
-        """Their sum."""
+        """The sum over coordinates."""
         return jnp.sum(self.each.supremum(*total.reshape(-1, *self.shape)))
 
     def _flat(self, entries: tuple[Array, ...]) -> Array:
@@ -217,11 +217,11 @@ class LogNormal(Univariate):
     origin: Float[Array, "..."]
 
     def natural(self, member: Any) -> tuple[Array, ...]:
-        """Those of the logarithm."""
+        """The natural parameters of the law of log y."""
         return Normal(self.origin).natural(member)
 
     def statistics(self, y: Array) -> tuple[Array, ...]:
-        """Those of the logarithm."""
+        """The statistics of log y."""
         return Normal(self.origin).statistics(jnp.log(y))
 
     def log_base(self, y: Array) -> Array:
@@ -229,7 +229,7 @@ class LogNormal(Univariate):
         return -jnp.log(y)
 
     def supremum(self, *totals: Array) -> Array:
-        """That of the logarithm."""
+        """The supremum for log y."""
         return Normal(self.origin).supremum(*totals)
 
 
@@ -271,7 +271,7 @@ class Gamma(Univariate):
         return jnp.zeros_like(y)
 
     def supremum(self, *totals: Array) -> Array:
-        """The estimate of a shape has no closed form."""
+        """Infinite: the estimate of a shape has no closed form."""
         return jnp.full_like(totals[0], jnp.inf)
 
 
@@ -291,7 +291,7 @@ class Poisson(Univariate):
         return -gammaln(y + 1.0)
 
     def supremum(self, *totals: Array) -> Array:
-        """Sum log mean - sum."""
+        """sum log mean - sum."""
         n, sums = totals
         return xlogy(sums, sums / n) - sums
 

@@ -195,7 +195,7 @@ def diagnose(
 
 def _values(belief: Belief, key: Array) -> tuple[PyTree, bool]:
     """Distinct values of theta along a leading axis, and whether the support has no others."""
-    belief = belief.grid if isinstance(belief, MaximumLikelihood) else belief
+    belief = belief.belief if isinstance(belief, MaximumLikelihood) else belief
     if isinstance(belief, Grid):
         possible = np.flatnonzero(np.asarray(belief.log_weights) > -np.inf)
         return _some(_take(belief.points, possible), key), True

@@ -11,19 +11,18 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, first
-from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.belief import BeliefWithMemory, first
 from postgrad.distributions.density import log_density, log_formula, settle
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.validate import as_array, is_concrete
-from postgrad.problem.problem import Decision, Model, Problem, coordinates, kind_of
+from postgrad.problem.problem import Decision, Model, Problem, kind_of
 
 # How closely the model's log-density must be the family's, relative to its size.
 _TOLERANCE = 1e-7
 
 
-class Conjugate(Belief):
+class Conjugate(BeliefWithMemory):
     """A conjugate prior: exact, with a few sums to update for each batch.
 
     If log f(y; x, theta) = psi(theta) . S(y; x) + log b(y; x) for some features psi of theta, then
@@ -48,7 +47,6 @@ class Conjugate(Belief):
 
     prior: eqx.AbstractVar[PyTree]
     data: eqx.AbstractVar[Sum]
-    memory: eqx.AbstractVar[Memory]
     form: eqx.AbstractClassVar[str]
     read: eqx.AbstractClassVar[Callable[..., Any]]
 
@@ -62,7 +60,7 @@ class Conjugate(Belief):
 
     @abc.abstractmethod
     def log_predictive(self, model: Model, x: Decision, y: Array) -> Float[Array, ""]:
-        """Log f_hat(y; x) of one observation inside the support."""
+        """log f_hat(y; x) of one observation inside the support."""
 
     @abc.abstractmethod
     def estimate(self) -> PyTree:
@@ -89,11 +87,6 @@ class Conjugate(Belief):
         safe, inside = settle(model(x, first(self.examples())), xi)
         return jnp.where(inside, self.log_predictive(model, x, safe), -jnp.inf)
 
-    @property
-    def effective_size(self) -> Array:
-        """As many observations as the memory counts."""
-        return self.memory.size
-
     def bind(self, problem: Problem, x: Decision) -> Self:
         """Test whether the model has the form that the belief is for.
 
@@ -101,9 +94,9 @@ class Conjugate(Belief):
             ModelError: Naming both, if it has not.
         """
         name, likelihood, theta = type(self).__name__, problem.likelihood, first(self.examples())
-        found = kind_of(likelihood, x, theta).coordinate
-        member = coordinates(likelihood(x, theta))
-        if self.read.dispatch(type(member)) is self.read.dispatch(object):  # type: ignore[attr-defined]
+        kind = kind_of(likelihood, x, theta)
+        found, dispatch = kind.coordinate, self.read.dispatch  # type: ignore[attr-defined]
+        if dispatch(kind.coordinate_family) is dispatch(object):
             raise ModelError(f"{name} is the belief of {self.form}, but the model is {found}")
         try:
             agrees = bool(_agrees(self, likelihood, problem.decisions(x)))
@@ -183,7 +176,7 @@ def hyperparameters(positive: dict[str, Any], **real: Any) -> dict[str, Array]:
 def difference_of_normalisers(
     belief: Conjugate, model: Model, x: Decision, y: Array, theta: PyTree, gained: Array
 ) -> Float[Array, ""]:
-    """Log f_hat(y; x) = A(chi + S) - A(chi) + log b(y; x), with A the log-normaliser of pi.
+    """log f_hat(y; x) = A(chi + S) - A(chi) + log b(y; x), with A the log-normaliser of pi.
 
     Args:
         belief: pi.

@@ -1,21 +1,17 @@
 """The plug-in estimate in closed form, on a continuous parameter space."""
 
-from typing import Self
-
-import equinox as eqx
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from postgrad.beliefs.conjugate.conjugate import Conjugate
-from postgrad.beliefs.point_mass import PointMass
+from postgrad.beliefs.point_mass import Estimate
 from postgrad.errors import PriorError
-from postgrad.problem.problem import Decision, Model, Problem
 
 
-class FreeMaximumLikelihood(PointMass):
-    """A point mass at the maximum-likelihood estimate over all of a family's parameters.
+class FreeMaximumLikelihood(Estimate):
+    """A point mass at the maximum-likelihood estimate over all parameters of a family.
 
-    It is what a conjugate belief makes of the data, without its prior. There is no estimate before
-    the first observation: theta is then NaN.
+    The estimate is computed from the statistics that a conjugate belief keeps, without its prior.
+    Before the first observation theta is NaN.
 
     Attributes:
         belief: The family, and the sums of its statistics.
@@ -27,7 +23,7 @@ class FreeMaximumLikelihood(PointMass):
         """The estimate for the models of a conjugate belief, whose prior is not used.
 
         Raises:
-            PriorError: If it is none.
+            PriorError: If the belief is not conjugate.
         """
         if not isinstance(belief, Conjugate):
             raise PriorError(f"belief must be conjugate, such as Normal(0.0, 1.0), got {belief!r}")
@@ -37,29 +33,3 @@ class FreeMaximumLikelihood(PointMass):
     def theta(self) -> PyTree:
         """theta_hat_t."""
         return self.belief.estimate()
-
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
-        """Adds the batch's statistics."""
-        del key
-        belief = self.belief.update(likelihood, x, batch, weight)
-        return eqx.tree_at(lambda self: self.belief, self, belief)
-
-    @property
-    def effective_size(self) -> Array:
-        """That of the belief."""
-        return self.belief.effective_size
-
-    def examples(self) -> PyTree:
-        """Those of the belief."""
-        return self.belief.examples()
-
-    def bind(self, problem: Problem, x: Decision) -> Self:
-        """As the belief does."""
-        return eqx.tree_at(lambda self: self.belief, self, self.belief.bind(problem, x))

@@ -10,7 +10,7 @@ from jax import random
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, as_theta
+from postgrad.beliefs.belief import BeliefWithMemory, as_theta
 from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.gaussian.laplace import Laplace, check_smooth
 from postgrad.beliefs.gaussian.linear import (
@@ -28,11 +28,11 @@ from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import as_array, check_covariance, is_concrete
 from postgrad.problem.problem import Decision, Model, Problem
 
-# How many values of theta, near and far, a model must be linear at.
+# How many values of theta, near and far, linearity is tried at.
 _TRIALS = 16
 
 
-class Gaussian(Belief):
+class Gaussian(BeliefWithMemory):
     """theta ~ N(m_t, P_t^-1), for any theta made of real numbers.
 
     Exact where the model is normal and linear in theta,
@@ -41,9 +41,9 @@ class Gaussian(Belief):
 
     such as a price response `Normal(theta["base"] - theta["slope"] * price, 2.0)`: the Kalman
     filter, in information form. An online Laplace approximation for other models that are smooth
-    in theta, e.g. Poisson or Bernoulli demand with a log or logit price response. Which of the two
-    is found out when the belief is bound to a problem, and `exact` says it; before that it is the
-    approximation. Constant memory and time either way.
+    in theta, e.g. Poisson or Bernoulli demand with a log or logit price response. `bind` finds out
+    which of the two a problem needs, and `exact` tells; before `bind` it is the approximation.
+    Memory and time for a batch are constant either way.
 
     theta ranges over all real numbers: a positive parameter is written `jnp.exp(theta)`.
 
@@ -51,7 +51,7 @@ class Gaussian(Belief):
         prior_loc: m_0, a PyTree.
         prior_precision: P_0, over all numbers of theta one after the other.
         evidence: (P_t - P_0, P_t (m_t - m_0)).
-        rule: How data become evidence.
+        rule: How data become evidence: `Kalman` or `Laplace`.
         memory: How much of the past counts.
     """
 
@@ -80,8 +80,8 @@ class Gaussian(Belief):
             forget: What remains of the evidence after one more batch; everything, if not given.
 
         Raises:
-            PriorError: If these are not finite numbers of fitting shapes, a scale is not positive
-                or the covariance matrix not symmetric and positive definite.
+            PriorError: If an argument is not finite numbers of a fitting shape, a scale is not
+                positive, or the covariance matrix not symmetric and positive definite.
         """
         self.prior_loc = as_theta(loc)
         origin = self._origin
@@ -104,7 +104,7 @@ class Gaussian(Belief):
 
     @property
     def exact(self) -> bool:
-        """Whether this is the posterior itself, not an approximation."""
+        """Whether the belief is the posterior itself, not an approximation."""
         return self.rule.exact
 
     @property
@@ -116,11 +116,6 @@ class Gaussian(Belief):
     def covariance_matrix(self) -> Float[Array, "d d"]:
         """P_t^-1, over all numbers of theta one after the other."""
         return self._law.covariance
-
-    @property
-    def effective_size(self) -> Array:
-        """That of the memory."""
-        return self.memory.size
 
     def update(
         self,
@@ -163,10 +158,10 @@ class Gaussian(Belief):
         return jax.vmap(self._unravel)(around(self._law))
 
     def bind(self, problem: Problem, x: Decision) -> Self:
-        """Find out whether the model is normal and linear in theta, and smooth at least.
+        """Finds out whether the model is normal and linear in theta, and checks that it is smooth.
 
-        It is tried at decisions and values of theta near and far. Where data are not the model's
-        xi itself, both the model and the observation must be linear for the belief to be exact.
+        The model is tried at decisions and values of theta near and far. If data are not the
+        model's xi itself, the belief is exact if both the model and the observation are linear.
 
         Raises:
             ModelError: If the model is not smooth in theta, or does not depend on it.

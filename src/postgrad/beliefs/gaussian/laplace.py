@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,14 +20,14 @@ from postgrad.distributions.density import log_density
 from postgrad.errors import ModelError
 from postgrad.problem.problem import Decision, kind_of
 
-# Newton's method stops this close to the mode, in posterior standard deviations, or after so many
-# looks: from the wrong side of an exponential it takes one for every unit of the exponent.
-_CLOSE, _LOOKS = 1e-8, 100
-# What is not this near is no mode.
+# Newton's method stops this close to the mode, in posterior standard deviations, or after this many
+# evaluations: from the wrong side of an exponential it takes one for every unit of the exponent.
+_CLOSE, _EVALUATIONS = 1e-8, 100
+# A point farther than this from the mode is not taken for the mode.
 _NEAR = 1e-3
 # Pairs of points that a mixture averages over; more of them beyond sixty-four dimensions.
 _PAIRS = 128
-# How many values of theta a model's derivatives are tried on.
+# How many values of theta a model's derivatives are tried at.
 _TRIALS = 9
 
 
@@ -37,15 +37,12 @@ class Laplace(Rule):
         m_t  =  argmax  log f(y_t; x_t, theta) - (theta - m)' P (theta - m) / 2,
         P_t  =  P + [-Hessian of log f(y_t; x_t, .) at m_t]_+
 
-    with (m, P) the law before the batch and [.]_+ without negative curvature. Each batch is seen
-    once, so memory and time are constant. The order of batches and how they are split matter a
-    little. On a linear normal model this is Bayes' rule.
+    with (m, P) the law before the batch, and [.]_+ with negative eigenvalues set to zero. Memory
+    and time are constant, as a batch is used once. The order of batches and how they are split
+    matter a little. On a linear normal model this is Bayes' rule.
     """
 
-    exact: bool = eqx.field(static=True)
-
-    def __init__(self) -> None:
-        self.exact = False
+    exact: ClassVar[bool] = False
 
     def evidence(
         self,
@@ -56,10 +53,10 @@ class Laplace(Rule):
         batch: Array,
         weight: Array | None,
     ) -> tuple[Array, Array]:
-        """What moves the mean to the mode, and the curvature there."""
+        """The curvature at the mode, and the shift that moves the mean to the mode."""
         root = law.root
 
-        # With theta = m + L'^-1 z the law before the batch is a standard normal one of z.
+        # With theta = m + L'^-1 z, z is standard normal before the batch.
         def log_f(z: Array) -> Array:
             return log_likelihood(model, x, law.mean + root @ z, batch, weight)
 
@@ -72,24 +69,24 @@ class Laplace(Rule):
     def log_mixture(self, model: FlatModel, law: NormalLaw, x: Decision, xi: Array) -> Array:
         """The mean over points that have the law's mean and covariance, and no skewness.
 
-        What the density has of orders up to three in theta is averaged exactly. Up to five
-        parameters whose spread moves a logit or a log-rate by 0.3, the mixture is off by 0.05 % on
-        average; by 1 %, if they move it by 1. The sum over xi is one in any case.
+        Terms of the density of orders up to three in theta are averaged exactly. With up to five
+        parameters whose standard deviations move a logit or a log-rate by 0.3, the mixture is off
+        by 0.05 % on average; by 1 %, if they move it by 1. The sum over xi is one in any case.
         """
         thetas = law.at(jnp.asarray(_points(law.mean.size)))
         log_f = jax.vmap(lambda theta: log_density(model(x, theta), xi))(thetas)
         return logsumexp(log_f) - math.log(thetas.shape[0])
 
 
-class _Look(NamedTuple):
-    """What is seen of log f(z) - |z|^2 / 2 at a point.
+class _Point(NamedTuple):
+    """A point z, with value and derivatives of log f(z) - |z|^2 / 2.
 
     Attributes:
         z: The point.
         value: The value.
         slope: The gradient.
         bends: The eigenvalues of the Hessian of -log f.
-        axes: Its eigenvectors.
+        axes: The eigenvectors of that Hessian.
     """
 
     z: Float[Array, " d"]
@@ -99,23 +96,23 @@ class _Look(NamedTuple):
     axes: Float[Array, "d d"]
 
     def step(self, damping: Array | float) -> Array:
-        """Newton's step, damped; uphill also where the function is not concave."""
+        """Newton's step, damped; uphill even if the function is not concave."""
         along = self.slope @ self.axes / (1.0 + damping + jnp.abs(self.bends))
         return self.axes @ along
 
     @property
     def distance(self) -> Array:
-        """How far away the mode is, in posterior standard deviations, were all quadratic."""
+        """The distance to the mode of a quadratic function, in posterior standard deviations."""
         return jnp.sqrt(jnp.sum(self.slope * self.step(0.0)))
 
     @property
     def is_finite(self) -> Array:
-        """Whether there is something to be seen."""
+        """Whether the value and Newton's step are finite."""
         return jnp.isfinite(self.value) & jnp.all(jnp.isfinite(self.step(0.0)))
 
 
-def _mode(log_f: Callable[[Array], Array], d: int) -> _Look:
-    """The largest log f(z) - |z|^2 / 2, by damped Newton steps; NaN if none is finite nearby."""
+def _mode(log_f: Callable[[Array], Array], d: int) -> _Point:
+    """The maximum of log f(z) - |z|^2 / 2, by damped Newton steps; NaN if not found."""
     unit = np.eye(d)
     starts = jnp.asarray(np.concatenate([0.0 * unit[:1], unit, -unit, 3.0 * unit, -3.0 * unit]))
 
@@ -123,20 +120,20 @@ def _mode(log_f: Callable[[Array], Array], d: int) -> _Look:
         value, slope = jax.value_and_grad(log_f)(z)
         return slope, (value, slope)
 
-    def look(z: Array) -> _Look:
+    def evaluate(z: Array) -> _Point:
         hessian, (value, slope) = jax.jacfwd(gradient, has_aux=True)(z)
-        return _Look(z, value - 0.5 * jnp.sum(z**2), slope - z, *_eigen(-hessian))
+        return _Point(z, value - 0.5 * jnp.sum(z**2), slope - z, *_eigen(-hessian))
 
-    def go_on(carry: tuple[_Look, Array, Array]) -> Array:
+    def go_on(carry: tuple[_Point, Array, Array]) -> Array:
         here, _, count = carry
-        climbing = (here.distance > _CLOSE) & (count < _LOOKS)
+        climbing = (here.distance > _CLOSE) & (count < _EVALUATIONS)
         return jnp.where(here.value > -jnp.inf, climbing, count < starts.shape[0])
 
-    def move(carry: tuple[_Look, Array, Array]) -> tuple[_Look, Array, Array]:
+    def move(carry: tuple[_Point, Array, Array]) -> tuple[_Point, Array, Array]:
         here, damping, count = carry
         found = here.value > -jnp.inf
-        there = look(jnp.where(found, here.z + here.step(damping), starts[count]))
-        # Close to the mode values differ by rounding alone, and Newton's steps need no guard.
+        there = evaluate(jnp.where(found, here.z + here.step(damping), starts[count]))
+        # Close to the mode values differ by rounding alone, and Newton's steps need no test.
         better = there.is_finite & ((there.value >= here.value) | (here.distance < _NEAR))
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), there, here)
         less = jnp.where(damping > 0.1, damping / 16.0, 0.0)
@@ -144,7 +141,7 @@ def _mode(log_f: Callable[[Array], Array], d: int) -> _Look:
         return best, jnp.where(better, less, more), count + 1
 
     nothing = jnp.full(d, jnp.nan)
-    blind = _Look(nothing, jnp.asarray(-jnp.inf), nothing, nothing, jnp.eye(d))
+    blind = _Point(nothing, jnp.asarray(-jnp.inf), nothing, nothing, jnp.eye(d))
     best = lax.while_loop(go_on, move, (blind, jnp.zeros(()), jnp.zeros((), int)))[0]
     return best._replace(z=jnp.where(best.distance < _NEAR, best.z, jnp.nan))
 
@@ -158,7 +155,7 @@ def _eigen(matrix: Float[Array, "d d"]) -> tuple[Array, Array]:
 
 @functools.cache
 def _points(d: int) -> Float[np.ndarray, "n d"]:
-    """Points like draws of a standard normal vector, but even: mean 0, covariance I, symmetric."""
+    """Evenly spread points with the moments of a standard normal vector: mean 0, covariance I."""
     # Multiples of powers of 1/g modulo one, with g^(d + 1) = g + 1 (for d = 1 the golden ratio),
     # fill the cube evenly.
     g = 2.0
@@ -175,7 +172,7 @@ def _points(d: int) -> Float[np.ndarray, "n d"]:
 def check_smooth(
     model: FlatModel, places: Float[Array, "k ..."], thetas: Float[Array, "n d"]
 ) -> None:
-    """Raise `ModelError` unless log f has first and second derivatives in theta to learn from."""
+    """Raise `ModelError` unless log f has finite first and second derivatives, not all zero."""
     kind = kind_of(_Swapped(model), thetas[0], places[0])
     if kind.support_depends_on_decision:
         raise ModelError(
@@ -202,7 +199,7 @@ def check_smooth(
 
 
 class _Swapped(eqx.Module):
-    """A model with theta in the decision's place, to ask what depends on theta."""
+    """A model with theta in the decision's place, to find out what depends on theta."""
 
     model: FlatModel
 
@@ -212,7 +209,7 @@ class _Swapped(eqx.Module):
 
 @eqx.filter_jit
 def _derivatives(model: FlatModel, places: Array, thetas: Array) -> tuple[Array, Array, Array]:
-    """Whether derivatives at places[0] are numbers; in which directions some are not zero."""
+    """Whether derivatives at places[0] are finite; in which directions some are not zero."""
 
     def at(x: Decision, theta: Array) -> tuple[Array, Array]:
         member = model(x, theta)

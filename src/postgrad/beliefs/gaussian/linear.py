@@ -2,7 +2,7 @@
 
 import abc
 import functools
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -36,17 +36,21 @@ class NormalLaw(eqx.Module):
 
     @property
     def root(self) -> Float[Array, "d d"]:
-        """L'^-1: its columns lie one standard deviation from the mean."""
+        """L'^-1, a root of the covariance."""
         return solve_upper(self.lower, jnp.eye(self.mean.size))
 
     @property
+    @jax.jit
     def covariance(self) -> Float[Array, "d d"]:
         """The inverse of L L'."""
-        return _covariance(self)
+        return gram(self.root.T)
 
+    @eqx.filter_jit
     def at(self, z: Float[Array, "... d"]) -> Float[Array, "... d"]:
-        """The point m + L'^-1 z, a draw where z is standard normal."""
-        return _move(self, z)
+        """The point m + L'^-1 z, a draw if z is standard normal."""
+        if self.mean.size > _SMALL:
+            return self.mean + z @ self.root.T
+        return self.mean + jnp.sum(self.root * z[..., None, :], axis=-1)
 
 
 @jax.jit
@@ -59,26 +63,14 @@ def normal_law(
 
 
 @jax.jit
-def _covariance(law: NormalLaw) -> Float[Array, "d d"]:
-    return gram(law.root.T)
-
-
-@jax.jit
-def _move(law: NormalLaw, z: Float[Array, "... d"]) -> Float[Array, "... d"]:
-    if law.mean.size > _SMALL:
-        return law.mean + z @ law.root.T
-    return law.mean + jnp.sum(law.root * z[..., None, :], axis=-1)
-
-
-@jax.jit
 def around(law: NormalLaw) -> Float[Array, "n d"]:
-    """The mean, and points one standard deviation from it to all sides."""
+    """The mean, and the points m +- each column of L'^-1."""
     unit = jnp.eye(law.mean.size)
     return law.at(jnp.concatenate([jnp.zeros_like(unit[:1]), unit, -unit]))
 
 
 class FlatModel(eqx.Module):
-    """A model as a function of a vector: all numbers of theta, one after the other.
+    """A model as a function of a vector, which holds all numbers of theta one after the other.
 
     Attributes:
         model: f(.; x, theta).
@@ -100,10 +92,10 @@ class Rule(eqx.Module):
     prior's mean and P_0 its precision.
 
     Attributes:
-        exact: Whether this is Bayes' rule itself.
+        exact: Whether the rule is Bayes' rule itself.
     """
 
-    exact: eqx.AbstractVar[bool]
+    exact: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def evidence(
@@ -115,13 +107,13 @@ class Rule(eqx.Module):
         batch: Float[Array, "D ..."],
         weight: Float[Array, " D"] | None,
     ) -> tuple[Float[Array, "d d"], Float[Array, " d"]]:
-        """What a batch adds to (Q, s)."""
+        """The summands of a batch in (Q, s)."""
 
     @abc.abstractmethod
     def log_mixture(
         self, model: FlatModel, law: NormalLaw, x: Decision, xi: Array
     ) -> Float[Array, ""]:
-        """Log of E f(xi; x, theta)."""
+        """log E f(xi; x, theta)."""
 
 
 class Kalman(Rule):
@@ -130,10 +122,7 @@ class Kalman(Rule):
     Q += A' V^-1 A,    s += A' V^-1 (y - A o - g),    f_hat = N(A m + g, A P^-1 A' + V).
     """
 
-    exact: bool = eqx.field(static=True)
-
-    def __init__(self) -> None:
-        self.exact = True
+    exact: ClassVar[bool] = True
 
     def evidence(
         self,
@@ -144,7 +133,7 @@ class Kalman(Rule):
         batch: Array,
         weight: Array | None,
     ) -> tuple[Array, Array]:
-        """Sums over the batch; the origin keeps them free of cancellation."""
+        """Sums over the batch of differences from the prior's mean, so that no digits cancel."""
         del law
         here = read(model(x, origin))
         residual = jax.vmap(lambda y: here.whiten(here.values(y) - here.mean))(batch)
@@ -158,7 +147,7 @@ class Kalman(Rule):
         return count * gram(slope), jnp.sum(slope * total[:, None], axis=0)
 
     def log_mixture(self, model: FlatModel, law: NormalLaw, x: Decision, xi: Array) -> Array:
-        """A normal density, or that of the logarithm."""
+        """The density of a normal or a lognormal law."""
         member = model(x, law.mean)
         safe, inside = settle(member, xi)
         here = read(member)
@@ -174,9 +163,9 @@ class Reading(NamedTuple):
     """The law of y, or of log y: N(mean, root root').
 
     Attributes:
-        mean: Its mean, as a vector.
+        mean: The mean, as a vector.
         root: The standard deviation of each coordinate, or a triangular root of the covariance.
-        logarithm: Whether it is that of log y.
+        logarithm: Whether the law is that of log y.
     """
 
     mean: Float[Array, " m"]
@@ -184,6 +173,7 @@ class Reading(NamedTuple):
     logarithm: bool
 
     @property
+    @jax.jit
     def covariance(self) -> Float[Array, "m m"]:
         """V."""
         return jnp.diag(self.root**2) if self.root.ndim == 1 else self.root @ self.root.T
@@ -199,7 +189,7 @@ class Reading(NamedTuple):
         return jnp.ravel(jnp.log(y) if self.logarithm else y)
 
     def log_slope(self, y: Array) -> Float[Array, ""]:
-        """What the density of y has less than that of log y."""
+        """log of the ratio of the density of log y to that of y."""
         return jnp.sum(jnp.log(y)) if self.logarithm else jnp.zeros(())
 
 
@@ -252,9 +242,9 @@ def is_linear(
 
     Args:
         model: The model.
-        places: Decisions to try it on.
-        origin: Where its slope in theta is taken.
-        thetas: Where else to try it; far ones, too, as most curves are straight from near.
+        places: Decisions to try.
+        origin: The theta at which the slope is taken.
+        thetas: Other values to try, some of them far, as most curves are straight from near.
     """
     try:
         return bool(_is_straight(model, places, origin, thetas))
@@ -270,7 +260,7 @@ def _is_straight(model: FlatModel, places: Array, origin: Array, thetas: Array) 
         bend = jnp.abs(there.mean - here.mean - jnp.sum(terms, axis=1))
         size = jnp.abs(here.mean) + jnp.sum(jnp.abs(terms), axis=1)
         change = jnp.abs(there.root - here.root)
-        # Written so that NaN is no agreement.
+        # False if a number is NaN.
         straight = jnp.all(bend <= _TOLERANCE * size)
         return straight & jnp.all(change <= _TOLERANCE * jnp.max(jnp.abs(here.root)))
 
@@ -285,7 +275,7 @@ def gram(a: Float[Array, "m d"]) -> Float[Array, "d d"]:
 
 
 def cholesky(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """The lower root L of L L'; NaN where the matrix is not positive definite."""
+    """The lower root L of L L'; NaN if the matrix is not positive definite."""
     d = matrix.shape[0]
     if d > _SMALL:
         return jnp.linalg.cholesky(matrix)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, as_points, as_theta, select
+from postgrad.beliefs.belief import BeliefWithMemory, as_points, as_theta, select
 from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.grid.sufficient_weights import SufficientWeights, some, sufficient
 from postgrad.beliefs.grid.weights import LogWeights, Weights
@@ -19,12 +19,12 @@ from postgrad.numerics.validate import as_array, is_concrete
 from postgrad.problem.problem import Decision, Model, Problem
 
 
-class Grid(Belief):
+class Grid(BeliefWithMemory):
     """The exact posterior on Theta = {theta_1, ..., theta_n}.
 
         pi_t(theta_i)  =  pi_{t-1}(theta_i) prod_j f(y_{t,j}; x_t, theta_i) / normaliser
 
-    (eqs. independent-posterior and dependent-posterior of the paper.) Any model will do. Where the
+    (eqs. independent-posterior and dependent-posterior of the paper.) Any model is admitted. If the
     model is of an exponential family and the grid is large, `bind` replaces the log-weights of all
     points by a few sufficient statistics: see `SufficientWeights`.
 
@@ -42,13 +42,13 @@ class Grid(Belief):
         """A grid with a prior.
 
         Args:
-            points: theta_1, ..., theta_n along the leading axis; `product_grid` makes those of a
-                product grid.
+            points: theta_1, ..., theta_n along the leading axis, e.g. from `product_grid`.
             prior: pi_0 up to a constant; uniform if not given.
             forget: What remains of the evidence after one more batch; everything, if not given.
 
         Raises:
-            PriorError: If the points are not finite numbers, or the prior no distribution on them.
+            PriorError: If the points are not finite numbers, or the prior is not one non-negative
+                weight for each point, some of them positive.
         """
         self.points = as_points(points)
         size = jax.tree.leaves(self.points)[0].shape[0]
@@ -68,7 +68,7 @@ class Grid(Belief):
 
     @property
     def log_weights(self) -> Float[Array, " n"]:
-        """Log pi_t up to a constant; the largest is zero."""
+        """log pi_t up to a constant; the largest is zero."""
         return self.weights.log_weights
 
     @property
@@ -105,11 +105,6 @@ class Grid(Belief):
         memory = self.memory.after(batch, weight)
         return eqx.tree_at(lambda grid: (grid.weights, grid.memory), self, (weights, memory))
 
-    @property
-    def effective_size(self) -> Array:
-        """That of the memory."""
-        return self.memory.size
-
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Draws by inversion: the first point whose cumulated probability exceeds u."""
         index, valid = self.weights.pick(random.uniform(key, (math.prod(shape),)))
@@ -124,17 +119,17 @@ class Grid(Belief):
         return self.weights.spread(self.points)
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
-        """Log sum_i pi_t(theta_i) f(xi; x, theta_i)."""
+        """log sum_i pi_t(theta_i) f(xi; x, theta_i)."""
         return self.weights.log_mixture(model, self.points, x, xi)
 
     def examples(self) -> PyTree:
-        """All points; of very many, some (`bind` tries the rest)."""
+        """All points, or some of very many; `bind` tries the rest."""
         return some(self.points)
 
     def bind(self, problem: Problem, x: Decision) -> Self:
-        """Sufficient statistics instead of log-weights, where the model has them and it pays.
+        """Replaces log-weights by sufficient statistics, if the model has them and points are many.
 
-        Not where the past fades: the proof that few points matter needs evidence that only grows.
+        Not if the past fades: the proof that few points matter needs evidence that only grows.
         """
         kept = self.weights
         if self.memory.forget is not None:

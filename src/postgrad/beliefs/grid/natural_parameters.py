@@ -1,7 +1,7 @@
 """The log-weights of very many points as a table times a vector, block by block.
 
-Loops over blocks keep memory small and work in the caches; how many blocks are in use is a number
-in the program, not a shape, so that one program serves many points and few.
+Loops over blocks need little memory and stay in the processor's caches. How many blocks are in use
+is a number in the program, not a shape, so that one program serves many points and few.
 """
 
 import equinox as eqx
@@ -13,11 +13,11 @@ from jaxtyping import Array, Float, Int, PyTree
 
 # Points come in leaves, and leaves in blocks: a draw finds its block, its leaf, its point.
 LEAF = 128
-# How many points a look at all of them takes at a time; they are padded to a multiple of it.
-LOOK = 128 * LEAF
-# Up to so many statistics a product is spelled out.
+# How many points `sort_out` takes at a time; points are padded to a multiple of this.
+SEARCHED = 128 * LEAF
+# Up to this many statistics a product is written as a sum.
 _FEW = 32
-# Above -inf, so that what is -inf has a number as its distance from it.
+# Above -inf, so that differences from -inf are not NaN.
 _BOTTOM = -1e300
 
 
@@ -38,7 +38,7 @@ class Rows(eqx.Module):
     blocks: Int[Array, ""]
 
     def log_weights(self, block: Array, statistics: Float[Array, " m"]) -> Float[Array, " rows"]:
-        """Log pi_0(theta_i) + phi_i . S for one block."""
+        """log pi_0(theta_i) + phi_i . S for one block."""
         return _product(self.natural[block], statistics) + self.log_prior[block]
 
     def leaf_log_weights(self, leaf: Array, statistics: Float[Array, " m"]) -> Array:
@@ -66,7 +66,7 @@ def _product(natural: Float[Array, "m rows"], statistics: Float[Array, " m"]) ->
 
 
 class Tally(eqx.Module):
-    """What there is in each block and leaf; -inf in those that are not in use.
+    """The total weight of each block and leaf; -inf in those that are not in use.
 
     Attributes:
         blocks: The log of the total weight of each block.
@@ -80,18 +80,18 @@ class Tally(eqx.Module):
 
     @property
     def log_total(self) -> Float[Array, ""]:
-        """Log sum_i w_i."""
+        """log sum_i w_i."""
         return logsumexp(self.blocks)
 
 
 def blank(rows: Rows) -> Tally:
-    """Nothing anywhere."""
+    """A tally of -inf everywhere."""
     count, size = rows.log_prior.shape
     nothing = jnp.full((count, size // LEAF), -jnp.inf)
     return Tally(jnp.full(count, -jnp.inf), nothing, nothing)
 
 
-@jax.jit  # for calls outside of a program: a loop is compiled anew for each function it is given
+@jax.jit  # outside of a program, a loop would be compiled anew at each call
 def sweep(rows: Rows, statistics: Float[Array, " m"], tally: Tally) -> Tally:
     """The tally of the blocks in use; the others stay as they were."""
     put = lax.dynamic_update_index_in_dim
@@ -114,7 +114,7 @@ def sweep(rows: Rows, statistics: Float[Array, " m"], tally: Tally) -> Tally:
 
 @jax.jit
 def log_normaliser(rows: Rows, statistics: Float[Array, " m"]) -> Float[Array, ""]:
-    """Log Z(S) = log sum_i w_i, whose gradient in S is the mean of phi under the weights."""
+    """log Z(S) = log sum_i w_i, whose gradient in S is the mean of phi under the weights."""
     fixed = lax.stop_gradient(statistics)
 
     def visit(block: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -128,7 +128,7 @@ def log_normaliser(rows: Rows, statistics: Float[Array, " m"]) -> Float[Array, "
 
     start = (jnp.asarray(_BOTTOM), jnp.zeros(()), jnp.zeros_like(fixed))
     peak, total, moment = lax.fori_loop(0, rows.blocks, visit, start)
-    # A loop has no reverse derivative of its own; we know this one.
+    # JAX cannot differentiate the loop in reverse; its derivative is the moment.
     slope = lax.stop_gradient(moment / total)
     return lax.stop_gradient(peak + jnp.log(total)) + slope @ (statistics - fixed)
 
@@ -158,11 +158,11 @@ def sort_out(
     gap: Array,
     share: Array,
 ) -> tuple[Array, Array]:
-    """Which points are within `gap` nats of the peak in some run, and what the others weigh.
+    """Which points are within `gap` nats of the peak in some run, and the weight of the others.
 
     Returns:
         Marks, (blocks * rows,), and for each run log sum_out pi_0(theta_i) exp((1 - share) phi_i
-        . S) over the points that are in no run's neighbourhood.
+        . S) over the points that are not marked.
     """
     natural, log_prior = rows.natural, rows.log_prior
 
@@ -201,7 +201,7 @@ def take(rows: Rows, index: Int[Array, "blocks rows"], count: Array) -> Rows:
 
 
 def sweep_runs(rows: Rows, statistics: Float[Array, " m *runs"]) -> Tally:
-    """`sweep` from nothing, for one run or for a stack of them along the last axis."""
+    """`sweep` from a blank tally, for one run or for a stack of them along the last axis."""
     if statistics.ndim == 1:
         return sweep(rows, statistics, blank(rows))
     each = jax.vmap(lambda one: sweep(rows, one, blank(rows)))(statistics.T)

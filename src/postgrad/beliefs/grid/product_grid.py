@@ -51,7 +51,7 @@ def _is_levels(node: Any) -> bool:
 
 
 def _is_vector(leaf: Any) -> bool:
-    """Whether it is a list of lists of levels, rather than one of levels."""
+    """Whether the levels are a list of lists, one for each entry of a vector."""
     first = next(iter(leaf), 0.0) if np.iterable(leaf) else leaf
     return np.ndim(first) > 0
 

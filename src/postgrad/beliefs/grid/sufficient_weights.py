@@ -5,20 +5,20 @@ statistics of all data,
 
     log w_i  =  log pi_0(theta_i)  +  phi_i . S,
 
-so S is all there is to keep, and log-weights are computed where they are needed. Most points soon
-are not: after a few batches nearly all weight lies on few of them. Which ones is found by a look at
-all points (`SufficientWeights.focused`), and from then on those alone are computed, together with
-an upper bound on the weight of the others. With S_0 the statistics at the time of the look, any
-share l in [0, 1] and v = S - (1 - l) S_0,
+so S is all that has to be kept, and log-weights are computed when they are needed. After a few
+batches nearly all weight lies on few points. `SufficientWeights.focused` searches all points for
+them, and from then on these *live* points alone are computed, together with an upper bound on the
+weight of the others. With S_0 the statistics at the time of the search, any share l in [0, 1] and
+v = S - (1 - l) S_0,
 
     sum_out w_i  =  sum_out pi_0(theta_i) exp((1 - l) phi_i . S_0) exp(phi_i . v)
                 <=  [ sum_out pi_0(theta_i) exp((1 - l) phi_i . S_0) ]  sup_phi exp(phi . v).
 
-The sum is taken during the look. The supremum is over all members of the family, on the grid or
-not, and has a closed form: the likelihood of the best one for the data since the look and a share l
-of those before. By Wilks' theorem its logarithm exceeds that of the truth by half a chi-square, a
-few nats, however many data come in: a bound that is small once stays small. Should it ever exceed
-`TOLERANCE`, the stage is computed again with all points. Nothing is lost for good.
+The sum is taken during the search. The supremum is over all members of the family, on the grid or
+not, and has a closed form: the likelihood of the best member for the data since the search and a
+share l of those before. By Wilks' theorem its logarithm exceeds that of the truth by half a
+chi-square, a few nats, however many data arrive: a bound that is small once stays small. Should it
+exceed `TOLERANCE`, the stage is computed again with all points, so that no result depends on it.
 """
 
 from typing import Self
@@ -34,7 +34,7 @@ from postgrad.beliefs.belief import first
 from postgrad.beliefs.decision_shift import Shift, agrees, batch_statistics, find_shift
 from postgrad.beliefs.grid.natural_parameters import (
     LEAF,
-    LOOK,
+    SEARCHED,
     Rows,
     Tally,
     average,
@@ -51,15 +51,15 @@ from postgrad.numerics.cache_by_shape import compiled
 from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
 
-# What the points that are left out may weigh together, relative to the others.
+# The weight that the points left out may have together, relative to the live points.
 TOLERANCE = 1e-10
-# From how many points on statistics pay, and how many of them an assumption is tried on.
+# From how many points on statistics are used, and how many points an assumption is tried on.
 LARGE, _TRIALS = 4096, 512
-# Points this many nats below the best are left out, and the share l of the data before the look:
+# Points this many nats below the best are left out; the share l of the data before the search:
 # (1 - l) gap = 48 nats, of which the tolerance takes 23, are ample for the supremum's excess.
 _GAP, _SHARE = 60.0, 0.2
 # How many points a block has: few enough for a CPU's caches, many enough to keep a GPU busy.
-_BLOCK = {"cpu": LOOK // 8, "elsewhere": LOOK}
+_BLOCK = {"cpu": SEARCHED // 8, "elsewhere": SEARCHED}
 
 
 class SufficientWeights(Weights):
@@ -67,15 +67,15 @@ class SufficientWeights(Weights):
 
     Attributes:
         family: The model's family.
-        shift: What the decision does to it; None if nothing.
+        shift: What the decision does to the family; None if nothing.
         everything: All points.
         live: The points that are computed.
         size: n.
         statistics: S, and a term that all points share.
         since: v, and the logarithm of the bracket above.
-        tally: What the points that are computed weigh.
-        missing: The bound on what the other points weigh together, relative to the live ones: the
-            largest since the look.
+        tally: The weights of the live points.
+        missing: The bound on the weight of the other points together, relative to the live ones:
+            the largest since the search.
     """
 
     family: ExponentialFamily = fixed()
@@ -97,7 +97,7 @@ class SufficientWeights(Weights):
     def update(
         self, likelihood: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
     ) -> Self:
-        """Adds the batch's statistics, and weighs the live points anew."""
+        """Adds the batch's statistics, and computes the weights of the live points."""
         step, inside = self._observe(likelihood, points, x, batch, weight)
         step = jnp.where(inside, step, jnp.nan)  # no point explains the data
         statistics, since = self.statistics + step, self.since + step.at[-1].set(0.0)
@@ -112,7 +112,7 @@ class SufficientWeights(Weights):
         return batch_statistics(self.family, self.shift, model, x, first(points), batch, weight)
 
     def pick(self, u: Array) -> tuple[Array, Array]:
-        """Block, leaf and point, each by inversion of what is left of u."""
+        """Block, leaf and point, each by inversion of the rest of u."""
         tally, statistics = self.tally, self.statistics[:-1]
         top = jnp.max(tally.blocks)
 
@@ -127,7 +127,7 @@ class SufficientWeights(Weights):
         return picked, top > -jnp.inf
 
     def mode(self) -> tuple[Array, Array]:
-        """The best leaf, and the best point in it."""
+        """The leaf of the largest weight, and the point of the largest weight in it."""
         peaks = self.tally.peaks.ravel()
         top = jnp.max(peaks)
         leaf = jnp.minimum(first_mark(peaks >= top), peaks.size - 1)
@@ -140,13 +140,13 @@ class SufficientWeights(Weights):
         return average(self.live, self.statistics[:-1], self.tally.log_total, values)
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
-        """Log Z(S + T(xi)) - log Z(S)."""
+        """log Z(S + T(xi)) - log Z(S)."""
         step, inside = self._observe(model, points, x, xi[None], None)
         tilted = log_normaliser(self.live, self.statistics[:-1] + step[:-1])
         return tilted - self.tally.log_total + step[-1] + jnp.where(inside, 0.0, -jnp.inf)
 
     def serves(self, problem: Problem, points: PyTree, x: Decision) -> bool:
-        """Whether these are weights for the problem, judging by some of the points."""
+        """Whether the natural parameters are the problem's, judging by some of the points."""
         trials = sample(self.size)
         thetas = jax.tree.map(lambda leaf: leaf[trials], points)
         theta = first(thetas)
@@ -159,12 +159,12 @@ class SufficientWeights(Weights):
 
     @property
     def live_count(self) -> int:
-        """How many points are computed, whole blocks of them."""
+        """How many points are computed, in whole blocks."""
         return int(self.live.blocks) * self.live.log_prior.shape[1]
 
     @property
     def is_sound(self) -> bool:
-        """Whether what was left out since the look is negligible, in all runs of a stack."""
+        """Whether the points left out weigh less than the tolerance, in all runs of a stack."""
         return bool(np.all(np.asarray(self.missing) <= TOLERANCE))
 
     def unfocused(self) -> Self:
@@ -174,12 +174,12 @@ class SufficientWeights(Weights):
         return self._looking_at(self.everything, since, tally, jnp.zeros_like(self.missing))
 
     def focused(self) -> Self:
-        """Looks at all points, and keeps those within `_GAP` nats of the best.
+        """Searches all points, and keeps those within `_GAP` nats of the best as live.
 
-        Works on a stack of runs along the last axis, too: then a point stays that is live in any of
-        them. If the bound on the others is not small, all stay.
+        Works on a stack of runs along the last axis, too: a point is live if it is in any of them.
+        If the bound on the others is not small, all points are live.
         """
-        # What is left out is negligible, so the best of all points is among the live ones.
+        # The points left out weigh next to nothing, so the best of all points is a live one.
         peak = jnp.max(self.tally.peaks, axis=(0, 1))
         near, rest = _sort_out(
             self.everything, self.statistics[:-1], peak, jnp.asarray(_GAP), jnp.asarray(_SHARE)
@@ -200,14 +200,14 @@ class SufficientWeights(Weights):
 
 
 def _moving(weights: SufficientWeights) -> tuple[PyTree, ...]:
-    """What data change."""
+    """The fields that data change."""
     return weights.statistics, weights.since, weights.tally, weights.missing
 
 
 def _bound(family: ExponentialFamily, since: Float[Array, " k"], tally: Tally) -> Array:
-    """What the points that are left out weigh at most, relative to the others."""
+    """The largest possible weight of the points left out, relative to the live ones."""
     bound = jnp.exp(family.supremum(since[:-1]) + since[-1] - tally.log_total)
-    return jnp.where(since[-1] > -jnp.inf, bound, 0.0)  # zero if none is left out
+    return jnp.where(since[-1] > -jnp.inf, bound, 0.0)  # zero if no point is left out
 
 
 def _device() -> str:
@@ -215,7 +215,7 @@ def _device() -> str:
 
 
 def _invert(mass: Float[Array, " k"], u: Array) -> tuple[Array, Array]:
-    """The first entry whose cumulated mass exceeds u of the total, and what is left of u in it."""
+    """The first entry whose running sum exceeds u of the total, and the rest of u within it."""
     cumulated = cumulate(mass)
     target = u * cumulated[-1]
     index = jnp.minimum(jnp.sum(cumulated <= target, dtype=jnp.int32), mass.shape[0] - 1)
@@ -250,10 +250,10 @@ def _bounds(family: ExponentialFamily, since: Array, tally: Tally) -> Array:
 
 
 def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) -> Weights:
-    """Weights with the given log-prior that serve the problem best.
+    """Weights with the given log-prior, in the form that is fastest for the problem.
 
     Statistics, if there are many points, the data are the xi of the model, and the model is of an
-    exponential family which the decision moves or scales, if it does anything to it.
+    exponential family that the decision shifts or scales at most; else log-weights.
 
     Raises:
         ModelError: If the model is no proper distribution at one of many points.
@@ -269,13 +269,13 @@ def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) 
         problem.check_models(x, points)
         return plain
     block = _BLOCK[_device()]
-    pad = -n % LOOK
+    pad = -n % SEARCHED
     blocks = jax.tree.map(lambda leaf: _in_blocks(leaf, pad, block), points)
     natural, wrong = _tabulate(family, problem.model, x, blocks)
     if bool(jnp.any(wrong)):
         worst = min(int(jnp.argmax(wrong)), n - 1)
         problem.check_models(x, jax.tree.map(lambda leaf: leaf[worst : worst + 1], points))
-        return plain  # proper, but not what its class promises
+        return plain  # proper, but with another density than its class
     prior = np.pad(np.asarray(log_prior), (0, pad), constant_values=-np.inf).reshape(-1, block)
     index = np.arange(prior.size, dtype=np.int32).reshape(prior.shape)
     everything = Rows(
@@ -296,7 +296,7 @@ def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) 
 
 
 def _prior_tally(log_prior: Float[np.ndarray, "blocks rows"]) -> Tally:
-    """Before any data. In NumPy, which has nothing to compile for it."""
+    """The tally before any data, in NumPy since that compiles nothing."""
     leaves = log_prior.reshape(len(log_prior), -1, LEAF)
     sums = np.exp(leaves).sum(axis=-1)
     with np.errstate(divide="ignore"):
@@ -305,7 +305,7 @@ def _prior_tally(log_prior: Float[np.ndarray, "blocks rows"]) -> Tally:
 
 
 def _in_blocks(leaf: Array, pad: int, block: int) -> Array:
-    """Padded with copies of the last point, so that all blocks hold proper ones."""
+    """Points in blocks, padded with copies of the last point."""
     padded = jnp.concatenate([leaf, jnp.broadcast_to(leaf[-1:], (pad, *leaf.shape[1:]))])
     return padded.reshape(-1, block, *leaf.shape[1:])
 
@@ -331,7 +331,7 @@ def _tabulate(
 
 
 def sample(n: int) -> np.ndarray:
-    """Some of n numbers, at random: a regular choice from a product grid would miss levels."""
+    """Some of n indices, at random: a regular choice from a product grid would miss levels."""
     return np.random.default_rng(0).choice(n, min(n, _TRIALS), replace=False)
 
 

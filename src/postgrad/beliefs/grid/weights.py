@@ -1,4 +1,4 @@
-"""How the weights of finitely many points are kept."""
+"""The weights of finitely many points."""
 
 import abc
 from typing import Self
@@ -21,12 +21,12 @@ _SMALL = 128
 
 
 class Weights(eqx.Module):
-    """Weights w_i of points theta_1, ..., theta_n, whose posterior they are up to a constant."""
+    """Weights w_i of points theta_1, ..., theta_n: their posterior up to a constant."""
 
     @property
     @abc.abstractmethod
     def log_weights(self) -> Float[Array, " n"]:
-        """Log w_i; the largest is zero."""
+        """log w_i; the largest is zero."""
 
     @abc.abstractmethod
     def update(
@@ -36,14 +36,15 @@ class Weights(eqx.Module):
 
     @abc.abstractmethod
     def pick(self, u: Float[Array, " k"]) -> tuple[Int[Array, " k"], Bool[Array, ""]]:
-        """Points with probabilities w_i / sum w, by inversion of u; whether there is a posterior.
+        """Indices of points with probabilities w_i / sum w, by inversion of u.
 
-        It is none where all weights are zero or not a number: no point explains the data.
+        And whether these are valid: not if all weights are zero or NaN, as no point explains the
+        data.
         """
 
     @abc.abstractmethod
     def mode(self) -> tuple[Int[Array, ""], Bool[Array, ""]]:
-        """The first of the heaviest points, and whether there is one."""
+        """The index of the first point of the largest weight, and whether that is positive."""
 
     @abc.abstractmethod
     def average(self, values: PyTree) -> PyTree:
@@ -56,17 +57,17 @@ class Weights(eqx.Module):
 
     @abc.abstractmethod
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
-        """Log sum_i w_i f(xi; x, theta_i) / sum_i w_i."""
+        """log sum_i w_i f(xi; x, theta_i) / sum_i w_i."""
 
 
 class LogWeights(Weights):
-    """The logarithm of each weight, in float64 with the largest at zero: any model will do.
+    """The logarithm of each weight, in float64 with the largest at zero, for any model.
 
     Products of densities underflow after a few dozen batches; sums of their logarithms do not.
 
     Attributes:
         values: The logarithms.
-        prior: Those of the prior, where the past fades towards it.
+        prior: The logarithms of the prior's weights, if the past fades; else None.
     """
 
     values: Float[Array, " n"]
@@ -74,12 +75,12 @@ class LogWeights(Weights):
 
     @property
     def log_weights(self) -> Array:
-        """As they are kept."""
+        """The logarithms."""
         return self.values
 
     def faded(self, memory: Memory) -> Self:
         """w_i^lambda p_i^(1 - lambda), with p the prior."""
-        assert self.prior is not None  # kept by those who forget
+        assert self.prior is not None  # kept if the past fades
         impossible = self.prior == -jnp.inf  # and -inf - -inf is NaN
         gained = jnp.where(impossible, 0.0, self.values - self.prior)
         return type(self)(memory.fade(gained) + self.prior, self.prior)
@@ -93,7 +94,7 @@ class LogWeights(Weights):
         return type(self)(values - jnp.max(values), self.prior)
 
     def pick(self, u: Array) -> tuple[Array, Array]:
-        """The first point whose cumulated weight exceeds u."""
+        """The first point at which the running sum of weights exceeds u times their total."""
         cumulated = cumulate(jnp.exp(self.values))
         target = u * cumulated[-1]
         if cumulated.size <= _SMALL:  # compared with all of them, which vectorises over runs
@@ -103,7 +104,7 @@ class LogWeights(Weights):
         return index, cumulated[-1] > 0
 
     def mode(self) -> tuple[Array, Array]:
-        """The largest is zero."""
+        """The first log-weight that is zero."""
         index = first_mark(self.values >= 0)
         return index, index < self.values.size
 
@@ -115,13 +116,13 @@ class LogWeights(Weights):
         )
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
-        """The density at each point."""
+        """From the density at each point."""
         log_f = jax.vmap(lambda theta: log_density(model(x, theta), xi))(points)
         return logsumexp(self.values + log_f) - logsumexp(self.values)
 
 
 def first_mark(marked: Bool[Array, " n"]) -> Int[Array, ""]:
-    """The index of the first mark, n if there is none."""
+    """The index of the first True, n if all are False."""
     # `argmax` does not vectorise over runs.
     n = marked.shape[0]
     return jnp.min(jnp.where(marked, jnp.arange(n, dtype=jnp.int32), n))

@@ -1,4 +1,4 @@
-"""A belief about a distribution of which nothing is assumed."""
+"""A belief about a distribution of any form."""
 
 import contextlib
 import functools
@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax, random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, first, moments_of_draws
+from postgrad.beliefs.belief import BeliefWithMemory, first, moments_of_draws
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.atoms import Atoms, same
 from postgrad.distributions.density import log_density, settle
@@ -29,38 +29,38 @@ _ROUNDING = 1e-9
 _EXCESS = 0.01
 
 
-class DirichletProcess(Belief):
-    """theta is the unknown distribution F itself, F ~ DP(a, G), whatever its form.
+class DirichletProcess(BeliefWithMemory):
+    """theta is the unknown distribution F itself, of any form: F ~ DP(a, G).
 
         pi_t  =  DP(a + n,  (a G + sum_j w_j delta_{v_j}) / (a + n)),     n = sum_j w_j
 
     with v_j the values seen so far and w_j how often. For any set A, F(A) is then
-    Beta((a + n) m, (a + n) (1 - m)), m the share of A in the bracket. As a -> 0 the base drops out
-    and this is the Bayesian bootstrap: a = 0 will do once there are data.
+    Beta((a + n) m, (a + n) (1 - m)), with m the probability of A under the bracket. With a = 0 the
+    base drops out and this is the Bayesian bootstrap, which needs data before F can be drawn.
 
     theta is a dictionary of values (m, ...) and weights (m,), for a model that returns `Atoms`:
 
         model = lambda x, theta: Atoms(theta["values"] + jnp.sqrt(x), theta["weights"])
 
-    Decisions may shift and scale the values, v -> g(x) + s(x) v coordinate by coordinate: what is
-    kept is v. Anything else is refused.
+    Decisions may shift and scale the values, v -> g(x) + s(x) v coordinate by coordinate, and v is
+    kept. Other models are refused.
 
-    A draw of F has all values seen, with Gamma(w_j) weights, and beside them a draw of DP(a, G)
-    with Gamma(a) weight, all divided by their sum. The latter is cut off after so many atoms
+    A draw of F has all values seen, with Gamma(w_j) weights, and a draw of DP(a, G) with Gamma(a)
+    weight, all divided by their sum. The draw of DP(a, G) is truncated to `atoms` values
     (Sethuraman's sticks, the last one not broken). Means are exact; the prior variance of F(A) is
     too large by a share a (a / (a + 2))^(atoms - 1): 1e-30 for a = 1, 1e-4 for a = 10, at 64 atoms.
 
-    Values seen have `capacity` slots, equal ones one together. When there are more, the two
-    neighbours whose union moves the least weight the least far become one at their mean, again and
-    again. F keeps its mean then, and `displacement` bounds what else is lost. Below the capacity
-    nothing is lost, and the order of the data does not matter.
+    Values seen have `capacity` slots, equal values one slot. If there are more, the two neighbours
+    with the smallest product of weight and distance are replaced by their mean, repeatedly. F keeps
+    its mean, and `displacement` bounds the error in other respects. Up to the capacity the belief
+    is exact, and the order of the data does not matter.
 
     Attributes:
         base: G.
         concentration: a, as many observations as the prior is worth.
         values: v_j; zero in free slots.
-        weights: w_j; zero in free slots. NaN where the data cannot be: outside the base's support.
-        moved: sum_j w_j |v_j - what was seen|, at most.
+        weights: w_j; zero in free slots; all NaN after data outside the base's support.
+        moved: An upper bound on the sum over data of |slot's value - value seen|.
         memory: How much of the past counts.
         atoms: Values of the base in a draw.
     """
@@ -88,11 +88,11 @@ class DirichletProcess(Belief):
             base: G, a distribution with numpyro's protocol: the prior guess at F.
             concentration: a, how many observations the guess is worth; zero is the bootstrap.
             atoms: Values of the base in a draw of F.
-            capacity: How many values seen are told apart.
+            capacity: How many different values are kept.
             forget: What remains of the evidence after one more batch; everything, if not given.
 
         Raises:
-            PriorError: If the base is no proper distribution, the concentration is negative, or
+            PriorError: If the base is not a proper distribution, the concentration is negative, or
                 needs more atoms.
         """
         self.base = _as_base(base)
@@ -111,16 +111,11 @@ class DirichletProcess(Belief):
         self.memory = Memory(forget)
 
     @property
-    def effective_size(self) -> Array:
-        """That of the memory."""
-        return self.memory.size
-
-    @property
     def displacement(self) -> Float[Array, ""]:
-        """How far the values seen were moved to save slots, on average, at most.
+        """An upper bound on the mean distance between the values kept and the values seen.
 
-        It bounds the Wasserstein distance between what is kept and what was seen, hence also the
-        error of the mean of any function with slope one. Zero up to the capacity.
+        It bounds the Wasserstein distance between their distributions, hence also the error of the
+        mean of any function with slope one. Zero up to the capacity.
         """
         return self.moved / jnp.maximum(jnp.sum(self.weights), jnp.finfo(float).tiny)
 
@@ -132,7 +127,7 @@ class DirichletProcess(Belief):
         weight: Array | None = None,
         key: Array | None = None,
     ) -> Self:
-        """One more value, or one more of those that are there, for each observation."""
+        """Adds the weight of each observation to its slot, or a new slot."""
         del key
         new, inside, _ = jax.vmap(lambda y: self._undo(likelihood, x, y))(batch)
         fresh = jnp.ones(batch.shape[0]) if weight is None else jnp.maximum(weight, 0.0)
@@ -152,7 +147,7 @@ class DirichletProcess(Belief):
         )
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
-        """Draws of F; NaN where there is no posterior: impossible data, or a = 0 and no data."""
+        """Draws of F; NaN after impossible data, and if a = 0 before any data."""
         key_base, key_share, key_sticks = random.split(key, 3)
         fresh = jnp.asarray(self.base.sample(key_base, (*shape, self.atoms)), float)
         # Shares of the values seen, and of the base: gammas by their logarithms, which do not
@@ -164,7 +159,7 @@ class DirichletProcess(Belief):
         share = jax.nn.softmax(jnp.where(a > 0, log_share, -jnp.inf))
         sticks = _sticks(key_sticks, self.concentration, (*shape, self.atoms))
         weights = jnp.concatenate([share[..., :-1], share[..., -1:] * sticks], axis=-1)
-        # Free slots weigh nothing; a value of the base in them is one that a cost can be asked for.
+        # Free slots have no weight, but a cost is evaluated there: they hold a value of the base.
         event = (1,) * len(self.base.event_shape)
         filler = lax.slice_in_dim(fresh, 0, 1, axis=len(shape))
         seen = jnp.where((self.weights > 0).reshape(-1, *event), self.values, filler)
@@ -183,11 +178,11 @@ class DirichletProcess(Belief):
         return moments_of_draws(self)[1]
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
-        """Log (a g(v) / s(x) + sum_j w_j [v = v_j]) / (a + n), with v from xi = g(x) + s(x) v.
+        """log (a g(v) / s(x) + sum_j w_j [v = v_j]) / (a + n), with v from xi = g(x) + s(x) v.
 
-        For a continuous base this is a density on new values (g's), and a probability on those
-        seen, where the density does not count: of F_hat with respect to Lebesgue's measure plus
-        the counting measure on the values seen. For a discrete base all is probability.
+        For a continuous base this is a density at new values and a probability at values seen: the
+        density of F_hat with respect to Lebesgue's measure plus the counting measure on the values
+        seen. For a discrete base it is a probability.
         """
         v, inside, log_scale = self._undo(model, x, xi)
         mass = jnp.sum(jnp.where(self._is_seen(v), self.weights, 0.0))
@@ -205,10 +200,10 @@ class DirichletProcess(Belief):
         return {"values": values, "weights": jnp.full((4, count), 1.0 / count)}
 
     def bind(self, problem: Problem, x: Decision) -> Self:
-        """The model must return atoms that are the given ones, shifted and scaled at most.
+        """Checks that the model returns the given atoms, shifted and scaled at most.
 
         Raises:
-            ModelError: Naming both, if it does not.
+            ModelError: If it does not.
         """
         models = {"model": problem.model, "observation": problem.observation}
         for role, model in models.items():
@@ -281,7 +276,7 @@ def _returned(model: Model, x: Decision, theta: PyTree) -> Any:
 
 
 def _move(model: Model, x: Decision, event: tuple[int, ...]) -> tuple[Array, Array]:
-    """g(x) and s(x): where zero goes, and how fast."""
+    """g(x) and s(x), as the value and the derivative of v -> g(x) + s(x) v at zero."""
 
     def place(v: Array) -> Array:
         return model(x, {"values": v[None], "weights": jnp.ones(1)}).values[0]
@@ -307,7 +302,7 @@ def _moves_only(belief: DirichletProcess, model: Model, xs: Array) -> Bool[Array
 
 
 def _sticks(key: Array, a: Array, shape: tuple[int, ...]) -> Float[Array, "... n"]:
-    """Weights of DP(a, .): each takes a Beta(1, a) share of what those before it left."""
+    """Weights of DP(a, .): each takes a Beta(1, a) share of the rest after those before it."""
     log_u = jnp.log(random.uniform(key, shape))
     rest = jnp.cumsum(log_u / a, axis=-1)[..., :-1]  # 1 - Beta(1, a) = U^(1/a)
     ends = jnp.pad(jnp.exp(rest), [(0, 0)] * (len(shape) - 1) + [(1, 1)])
@@ -319,14 +314,14 @@ def _sticks(key: Array, a: Array, shape: tuple[int, ...]) -> Float[Array, "... n
 def _keep(
     values: Float[Array, "n ..."], weights: Float[Array, " n"], capacity: int
 ) -> tuple[Float[Array, "c ..."], Float[Array, " c"], Float[Array, ""]]:
-    """At most so many values, and how much weight was moved how far for it."""
+    """At most `capacity` values, and the sum of weight times distance that merging moved."""
     return _squeeze(*_share(values, weights), capacity)
 
 
 def _share(
     values: Float[Array, "n ..."], weights: Float[Array, " n"]
 ) -> tuple[Float[Array, "n ..."], Float[Array, " n"]]:
-    """In order, equal values in one slot, free slots (zeros) last."""
+    """Values in order, equal ones in one slot, free slots (zeros) last."""
     n = weights.shape[0]
     columns = values.reshape(n, -1)
     order = jnp.lexsort((*columns.T[::-1], ~(weights > 0)))
@@ -343,7 +338,7 @@ def _share(
 def _squeeze(
     values: Float[Array, "n ..."], weights: Float[Array, " n"], capacity: int
 ) -> tuple[Float[Array, "c ..."], Float[Array, " c"], Float[Array, ""]]:
-    """No more values than there is room for, and how much weight was moved how far."""
+    """Merges values until they fit; see `_keep`."""
     n = weights.shape[0]
     index = jnp.arange(n)
 
@@ -365,10 +360,10 @@ def _squeeze(
 
 
 def _cheapest(values: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """The pair i < j whose union costs least, 2 w_i w_j / (w_i + w_j) |v_i - v_j|, and the cost.
+    """The pair i < j of the smallest 2 w_i w_j / (w_i + w_j) |v_i - v_j|, and that number.
 
-    That is the weight times the way to their mean. Of single numbers in order, the cheapest pair
-    are neighbours; vectors are all compared.
+    It is the sum of weight times distance to their mean. Of single numbers in order, the cheapest
+    pair are neighbours; of vectors, all pairs are compared.
     """
     n = weights.shape[0]
     if values.ndim == 1:

@@ -27,7 +27,7 @@ from postgrad.problem.problem import Decision, Model
 
 # The first step sizes, times d^(-1/3), and the acceptance probability that goes with the first.
 _ADJUSTED, _UNADJUSTED, _ACCEPTANCE = 0.5 * 1.65**2, 0.1, 0.574
-# How far a slope may take a chain in one step, in standard deviations of each coordinate.
+# The largest drift of a chain in one step, in standard deviations of each coordinate.
 _FARTHEST = 4.0
 
 
@@ -38,23 +38,23 @@ class Langevin(MovedDraws):
 
         u'  =  u + e grad log pi_t(u) + sqrt(2 e) noise,
 
-    taken `steps` times for each batch. With `adjusted` it is accepted or refused by the rule of
-    Metropolis, and pi_t is what the chains converge to. Without, it is always accepted, and they
-    converge to something that is wider: on a normal posterior the variances are too large by
+    taken `steps` times for each batch. With `adjusted`, steps are accepted or refused by the
+    rule of Metropolis, and the chains converge to pi_t. Without, all steps are accepted, and the
+    chains converge to a wider law: on a normal posterior its variances are too large by a factor
 
         (1 - sqrt(1 - 2 e)) / e  =  1 + e/2 + e^2/2 + ...,
 
-    which includes that the chains' own spread is the unit. The standard deviation is 2.7 % too
-    large at e = 0.1, and with e = 1/2 or more there is no such law at all. For other posteriors the
-    mean is off by a multiple of e, too. Steps that small take about 1/e of them to forget where a
-    chain was: with fewer for each batch, the chains also lag behind the posterior.
+    in which the chains' own standard deviation is the unit. The standard deviation is 2.7 % too
+    large at e = 0.1, and from e = 1/2 on there is no such law. For other posteriors the mean is off
+    by a multiple of e, too. A chain needs about 1/e steps to become uncorrelated with where it was:
+    with fewer for each batch, the chains also lag behind the posterior.
 
-    When a batch says much (the first one after a wide prior), the chains are far out in the tails
-    of the new posterior. The batch is then taken in at several temperatures as in `Particles`, with
-    `steps` steps at each, so that the chains arrive. They are neither weighted nor resampled.
+    If a batch narrows the posterior much (the first one after a wide prior), the chains are far out
+    in its tails. The batch is then taken in at several temperatures as in `Particles`, with `steps`
+    steps at each. Chains are neither weighted nor resampled.
 
-    Every step computes the gradient of the likelihood of *all* data so far, in one product with
-    sums of statistics if the model is of an exponential family, from the stored data if not
+    Every step computes the gradient of the likelihood of *all* data so far: in one product with
+    sums of statistics if the model is of an exponential family, else from the kept rows
     (`stores_history`). `Particles` do so much less often.
 
     Attributes:
@@ -135,7 +135,7 @@ class Langevin(MovedDraws):
         weight: Array | None = None,
         key: Array | None = None,
     ) -> Self:
-        """Steps on the new posterior, from where the chains are.
+        """Takes steps on the new posterior, from the chains' positions.
 
         Raises:
             SettingError: Without a key, or before `bind`.
@@ -157,7 +157,7 @@ class Langevin(MovedDraws):
             lost = jnp.where(change == -jnp.inf, -jnp.inf, 0.0)
             index = jnp.where(lost < 0, systematic(key_lost, lost), jnp.arange(n))
             z, change = jnp.where(jnp.all(lost < 0), jnp.nan, z[index]), change[index]
-            # Temper, and let the chains run, in the coordinates that suit where they go.
+            # Temper, and let the chains run in coordinates whitened by the tempered posterior.
             target = next_temperature(jnp.zeros(n), change, phi)
             spread = spread_of(z, (target - phi) * change)
             u, step_size = self._run(
@@ -187,12 +187,12 @@ class Langevin(MovedDraws):
     ) -> tuple[Float[Array, "n d"], Float[Array, ""]]:
         """`steps` steps of all chains.
 
-        Not blackjax's kernel, which can neither do without Metropolis' rule nor cut the slope: far
-        out in a tail that falls faster than a normal one, a whole step would overshoot, be refused,
-        and be tried again for ever. Cut, it is a proposal like any other.
+        blackjax's kernel can neither leave out Metropolis' rule nor limit the drift. Far out in a
+        tail that falls faster than a normal one, a whole step would overshoot and be refused again
+        and again; with limited drift it is a valid proposal.
         """
         n, d = u.shape
-        look = jax.vmap(jax.value_and_grad(log_density))
+        evaluate = jax.vmap(jax.value_and_grad(log_density))
 
         def drift(gradient: Array, e: Array) -> Array:
             whole = e * jnp.nan_to_num(gradient)
@@ -204,7 +204,7 @@ class Langevin(MovedDraws):
             key_noise, key_accept = random.split(key)
             noise = random.normal(key_noise, (n, d))
             new = u + drift(g, e) + jnp.sqrt(2.0 * e) * noise
-            new_log_f, new_g = look(new)
+            new_log_f, new_g = evaluate(new)
             back = (u - new - drift(new_g, e)) / jnp.sqrt(2.0 * e)  # the noise that leads back
             ratio = new_log_f - log_f + 0.5 * jnp.sum(noise**2 - back**2, axis=-1)
             chance = jnp.where(jnp.isnan(ratio), 0.0, jnp.exp(jnp.minimum(ratio, 0.0)))
@@ -218,6 +218,6 @@ class Langevin(MovedDraws):
             u, g = jnp.where(kept, new, u), jnp.where(kept, new_g, g)
             return (u, jnp.where(accepted, new_log_f, log_f), g, e), None
 
-        start = (u, *look(u), step_size)
+        start = (u, *evaluate(u), step_size)
         (u, _, _, step_size), _ = lax.scan(step, start, random.split(key, self.steps))
         return u, step_size

@@ -1,4 +1,4 @@
-"""Taking draws from one posterior to the next: bridges, spreads and Markov-chain moves.
+"""Moves of draws from one posterior to the next, by tempering and Markov chains.
 
 Everything here happens in R^d, where z stands for theta = c(z); see `Prior`.
 """
@@ -23,20 +23,20 @@ from postgrad.problem.problem import Decision, Model
 
 LogDensity = Callable[[Float[Array, " d"]], Float[Array, ""]]
 
-# Moves are repeated until the draws have forgotten where they were: a correlation of this much, and
-# of what chance makes of none. But not more often than this.
+# Moves are repeated until the correlation of draws with their first positions is below this number
+# (plus two standard errors of a zero correlation), but not more often than the second number.
 _CORRELATION, _MOST_MOVES = 0.1, 200
-# Halvings in the search for a temperature, on a logarithmic scale of this many nats.
+# Bisections in the search for a temperature, on a logarithmic scale of this many nats.
 _HALVINGS, _NATS = 30, 60.0
 
 
 class Bridge(eqx.Module):
-    """From pi_{t-1} to pi_t in steps as small as it takes.
+    """Posteriors between pi_{t-1} and pi_t, by temperature phi.
 
         log pi(z; phi)  =  log pi_0(z) + l_{t-1}(z) + phi [ l(y_t; z) - (1 - lambda) l_{t-1}(z) ]
 
-    up to a constant: pi_{t-1} at phi = 0, and pi_t at phi = 1. The bracket is what the batch
-    changes, and l the log-likelihoods.
+    up to a constant: pi_{t-1} at phi = 0, and pi_t at phi = 1. The bracket is the change by the
+    batch, and l are log-likelihoods.
 
     Attributes:
         prior: pi_0.
@@ -85,25 +85,25 @@ class Bridge(eqx.Module):
 
 
 def _or_impossible(log_f: Array) -> Array:
-    """Where a density is not a number (parameters that overflow), it is zero."""
+    """A density that is NaN, from parameters that overflow, is taken for zero."""
     return jnp.where(jnp.isnan(log_f), -jnp.inf, log_f)
 
 
 def effective_count(log_weights: Float[Array, " n"]) -> Float[Array, ""]:
-    """(sum w)^2 / sum w^2: as many draws of equal weight would be as good. NaN if none is left."""
+    """(sum w)^2 / sum w^2: as many draws of equal weight are as good. NaN if all w are zero."""
     weights = jnp.exp(log_weights - jnp.max(log_weights))
     return jnp.sum(weights) ** 2 / jnp.sum(weights**2)
 
 
 def is_thin(log_weights: Float[Array, " n"]) -> Array:
-    """Whether the draws are worth fewer than half of their number."""
+    """Whether the effective count is below half of the number of draws."""
     return effective_count(log_weights) < 0.5 * log_weights.shape[0]
 
 
 def next_temperature(
     log_weights: Float[Array, " n"], change: Float[Array, " n"], phi: Float[Array, ""]
 ) -> Float[Array, ""]:
-    """The phi to go to: as far as half of the draws' worth remains, by bisection."""
+    """The next phi, at which the effective count is half of the number of draws, by bisection."""
     top = jnp.log1p(-phi)
 
     def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -117,7 +117,7 @@ def next_temperature(
 
 
 class Spread(NamedTuple):
-    """Mean and spread of draws, to measure distances by: z = mean + lower u."""
+    """Mean and root of the covariance of draws: z = mean + lower u with whitened u."""
 
     mean: Float[Array, " d"]
     lower: Float[Array, "d d"]
@@ -134,8 +134,8 @@ class Spread(NamedTuple):
 def spread_of(z: Float[Array, "n d"], log_weights: Float[Array, " n"]) -> Spread:
     """Weighted mean, and a root of the weighted covariance.
 
-    Correlations are drawn towards zero by as much as few draws cannot tell. Variances have a floor
-    at the resolution of numbers.
+    Correlations are shrunk towards zero, the more so the fewer draws there are. Variances have a
+    floor at the resolution of floating-point numbers.
     """
     d = z.shape[1]
     weights = jax.nn.softmax(log_weights)
@@ -150,7 +150,7 @@ def spread_of(z: Float[Array, "n d"], log_weights: Float[Array, " n"]) -> Spread
 
 
 def systematic(key: Array, log_weights: Float[Array, " n"]) -> Array:
-    """Indices of n draws by weight: one uniform number, and equal strides from there."""
+    """Indices of n draws by weight, from one uniform number and equal strides."""
     n = log_weights.shape[0]
     cumulated = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
     places = (random.uniform(key) + jnp.arange(n)) / n * cumulated[-1]
@@ -163,9 +163,9 @@ class Kernel(NamedTuple):
     Attributes:
         init: (u, log-density) -> state.
         step: (key, state, log-density, step size) -> (state, acceptance probability).
-        size: The step size that theory has for a normal target in d dimensions.
-        acceptance: The acceptance probability that goes with it.
-        most: As many times larger a step may become, if accepted too often.
+        size: The optimal step size for a normal target in d dimensions.
+        acceptance: The acceptance probability at that step size.
+        most: The largest multiple of that step size.
     """
 
     init: Callable[[Array, LogDensity], Any]
@@ -179,7 +179,7 @@ def kernel_of(name: str, d: int) -> Kernel:
     """The kernel of a name.
 
     Raises:
-        SettingError: If there is none of that name, or blackjax is not installed.
+        SettingError: If no kernel has that name, or blackjax is not installed.
     """
     if name not in _KERNELS:
         raise SettingError(f"move must be one of {', '.join(map(repr, _KERNELS))}, got {name!r}")
@@ -204,7 +204,7 @@ def _random_walk(d: int) -> Kernel:
 
 
 def _mala(d: int) -> Kernel:
-    """Size times gradient + sqrt(2 size) noise; 2 size = 1.65^2 / d^(1/3) is optimal."""
+    """size times gradient + sqrt(2 size) noise; 2 size = 1.65^2 / d^(1/3) is optimal."""
     from blackjax.mcmc import mala
 
     kernel = mala.build_kernel()
@@ -217,7 +217,7 @@ def _mala(d: int) -> Kernel:
 
 
 def _hmc(d: int) -> Kernel:
-    """A quarter of a normal target's period, so that a move forgets where it came from."""
+    """A quarter of a normal target's period, after which z is uncorrelated with its start."""
     from blackjax.mcmc import hmc
 
     kernel = hmc.build_kernel()
@@ -243,19 +243,19 @@ def move(
     size: Float[Array, ""],
     moves: int | None,
 ) -> tuple[Float[Array, "n d"], Float[Array, ""]]:
-    """Each draw moved by a kernel that leaves the density as it is.
+    """Moves each draw by a kernel that leaves the density invariant.
 
     Args:
         kernel: The kernel.
-        log_density: Of z, up to a constant.
+        log_density: The log-density of z, up to a constant.
         z: The draws.
-        spread: Their spread, roughly.
-        key: Randomness.
-        size: The step size, as a multiple of the theoretical one.
-        moves: How many; if None, until the draws have forgotten where they were.
+        spread: An estimate of their mean and covariance.
+        key: The random key.
+        size: The step size, as a multiple of the optimal one.
+        moves: How many moves; if None, until draws and first positions are nearly uncorrelated.
 
     Returns:
-        The draws, and the step size as the acceptances suggest it.
+        The draws, and the step size adapted to the acceptance probability.
     """
     n = z.shape[0]
     limit = _MOST_MOVES if moves is None else moves

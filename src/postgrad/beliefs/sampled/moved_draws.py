@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jax import lax, random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, select
-from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.belief import BeliefWithMemory, select
 from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.beliefs.kept_likelihood import KeptLikelihood, KeptRows
 from postgrad.beliefs.sampled.markov_moves import Bridge
@@ -26,7 +25,7 @@ from postgrad.problem.problem import Decision, Model, Problem
 MOST_ROUNDS = 1000
 
 
-class MovedDraws(Belief):
+class MovedDraws(BeliefWithMemory):
     """Draws theta_i, moved on the posterior by Markov chains.
 
     Attributes:
@@ -39,7 +38,6 @@ class MovedDraws(Belief):
     prior: eqx.AbstractVar[Prior]
     kept: eqx.AbstractVar[KeptLikelihood | None]
     positions: eqx.AbstractVar[Float[Array, "n d"]]
-    memory: eqx.AbstractVar[Memory]
 
     @property
     @abc.abstractmethod
@@ -55,11 +53,6 @@ class MovedDraws(Belief):
     def probabilities(self) -> Float[Array, " n"]:
         """The weights of the draws, divided by their sum."""
         return jax.nn.softmax(self.weights.log_weights)
-
-    @property
-    def effective_size(self) -> Array:
-        """As many observations as the memory counts."""
-        return self.memory.size
 
     @property
     def stores_history(self) -> bool:

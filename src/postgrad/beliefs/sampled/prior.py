@@ -17,26 +17,26 @@ from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import is_concrete
 from postgrad.problem.problem import has_proper_parameters
 
-# Where a transform has no finite image for a draw (a gamma draw that underflows to zero): the
-# logarithm of the smallest numbers there are.
+# Stands for an infinite z, as of a gamma draw that underflows to zero: about the logarithm of the
+# smallest positive float64.
 _EDGE = 700.0
 
 
 class Prior(eqx.Module):
     """pi_0, and its density over all of R^d.
 
-    Theta is a number, an array, or a PyTree of them, each entry with its own distribution. Random
-    walks and gradients want no walls, so they see z in R^d, with theta = c(z) the constraints' own
-    transform (exp for what is positive, a logistic curve for an interval, stick-breaking for a
-    simplex), and
+    theta is a number, an array, or a PyTree of them, each entry with its own distribution. Random
+    walks and gradients need a space without bounds, so they use z in R^d, with theta = c(z) the
+    transform of numpyro's constraint (exp for positive numbers, a logistic curve for an interval,
+    stick-breaking for a simplex), and
 
         log p(z)  =  log pi_0(c(z))  +  log |det c'(z)|.
 
     Attributes:
         numbers: The parameters of the distributions, in the order of their names: numpyro's own
             order differs from process to process, and a saved belief must not depend on it.
-        tree: What they are the leaves of.
-        order: Where each leaf is among the numbers.
+        tree: The structure of which the numbers are the leaves.
+        order: The position of each leaf among the numbers.
         shapes: The shapes of the entries of z.
     """
 
@@ -46,14 +46,14 @@ class Prior(eqx.Module):
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
     def __init__(self, prior: PyTree):
-        """Check what the user states.
+        """Checks the distributions.
 
         Args:
             prior: A numpyro distribution, or a dictionary (or tuple) of them. A stack of
                 distributions is an array of independent entries.
 
         Raises:
-            PriorError: If an entry is no distribution of real numbers, or an improper one.
+            PriorError: If an entry is not a distribution of real numbers, or not a proper one.
         """
         entries, tree = tree_flatten_with_path(prior, is_leaf=_is_leaf)
         if not entries:
@@ -90,10 +90,10 @@ class Prior(eqx.Module):
         return jax.vmap(self.unconstrain)(self.sample(key, (count,)))
 
     def start(self, key: Array, count: int) -> Float[Array, "count d"]:
-        """Draws of z at the door, which are tried before they are used.
+        """Independent draws of z, checked.
 
         Raises:
-            PriorError: If there are no draws, or they are not finite, or all the same.
+            PriorError: If a distribution has no draws, or they are not finite, or all the same.
         """
         try:
             z, finite = _draw(self, key, count)
@@ -112,7 +112,7 @@ class Prior(eqx.Module):
         return z
 
     def log_density(self, z: Float[Array, " d"]) -> Float[Array, ""]:
-        """Log p(z)."""
+        """log p(z)."""
         total = jnp.zeros(())
         for part, entry in self._split(z):
             transform = _transform(part)
@@ -122,12 +122,12 @@ class Prior(eqx.Module):
         return total
 
     def constrain(self, z: Float[Array, " d"]) -> PyTree:
-        """Theta = c(z)."""
+        """theta = c(z)."""
         tree = jax.tree.structure(self.parts, is_leaf=_is_leaf)
         return jax.tree.unflatten(tree, [_transform(part)(entry) for part, entry in self._split(z)])
 
     def unconstrain(self, theta: PyTree) -> Float[Array, " d"]:
-        """The z of a theta inside the support, or near it where theta is on its edge."""
+        """The z of a theta inside the support; finite even if theta is on its boundary."""
         flat = jax.tree.map(
             lambda part, entry: _transform(part).inv(entry).ravel(),
             self.parts,
