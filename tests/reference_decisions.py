@@ -209,7 +209,7 @@ def student(x, theta):
 
 
 def counted(x, theta):
-    return pg.Atoms(theta["values"], theta["weights"])
+    return pg.distributions.Atoms(theta["values"], theta["weights"])
 
 
 def crowd(x, theta):
@@ -220,20 +220,22 @@ def squared(x, xi):
     return (jnp.sum(x) - 0.8 * jnp.sum(xi)) ** 2
 
 
-BOX = pg.Box(0.1, 30.0)
+BOX = pg.feasible.Box(0.1, 30.0)
 POINTS = jnp.linspace(1.0, 10.0, 19)
 WEIGHTS = jnp.linspace(1.0, 2.0, 19)
 MANY = jnp.linspace(0.2, 9.0, 5000)  # so many points have sufficient statistics
-PRODUCT = pg.product({"mean": np.linspace(0.0, 9.0, 71), "scale": np.linspace(0.5, 5.0, 60)})
+PRODUCT = pg.beliefs.product_grid(
+    {"mean": np.linspace(0.0, 9.0, 71), "scale": np.linspace(0.5, 5.0, 60)}
+)
 # Steps small enough for iterates to stay inside the box, where nothing hides a wrong gradient.
-PAPER = pg.presets.paper(steps=pg.Harmonic(0.1, 5.0))
+PAPER = pg.presets.paper(steps=pg.step_sizes.Harmonic(0.1, 5.0))
 
 
-def posterior(belief: pg.Belief, likelihood: Any, x: Any, y: Any) -> Numbers:
+def posterior(belief: pg.beliefs.Belief, likelihood: Any, x: Any, y: Any) -> Numbers:
     """What is believed: moments of draws, the mixture's density at a point, how many data count."""
 
     @jax.jit
-    def summary(belief: pg.Belief) -> Numbers:
+    def summary(belief: pg.beliefs.Belief) -> Numbers:
         draws = jax.tree.leaves(belief.sample(random.key(11), (64,)))
         return {
             "posterior mean": [jnp.mean(leaf, axis=0) for leaf in draws],
@@ -253,7 +255,7 @@ def observed(agent: pg.Agent, batches: list[np.ndarray]) -> Numbers:
     told: dict[str, list[Any]] = {"decisions": [], "log predictive": [], "gradients": []}
     for batch in batches:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", pg.MisspecificationWarning)
+            warnings.simplefilter("ignore", pg.monitoring.MisspecificationWarning)
             told["decisions"].append(agent.observe(batch))
         told["log predictive"].append(jnp.sum(agent.info.log_predictive))
         told["gradients"].append(agent.info.course.gradient)
@@ -261,13 +263,13 @@ def observed(agent: pg.Agent, batches: list[np.ndarray]) -> Numbers:
 
 
 @eqx.filter_jit
-def stage(algorithm: pg.BayesianSGD, state: pg.State, batch: Any, weight: Any) -> Any:
+def stage(algorithm: pg.BayesianSGD, state: Any, batch: Any, weight: Any) -> Any:
     """A stage without what is not recorded: a quarter of an agent's compile time."""
     new, info = algorithm.step(state, batch, weight=weight)
     return new, jnp.sum(jnp.where(weight > 0, info.log_predictive, 0.0)), info.course.gradient
 
 
-def stepped(algorithm: pg.BayesianSGD, state: pg.State, batches: Any) -> tuple[pg.State, Numbers]:
+def stepped(algorithm: pg.BayesianSGD, state: Any, batches: Any) -> tuple[Any, Numbers]:
     """The same by hand: batches of three have a fourth row that does not count."""
     told: dict[str, list[Any]] = {"decisions": [], "log predictive": [], "gradients": []}
     for batch in batches:
@@ -281,7 +283,9 @@ def stepped(algorithm: pg.BayesianSGD, state: pg.State, batches: Any) -> tuple[p
     return state, told
 
 
-def by_agent(belief: Callable[[], pg.Belief], model: Any, batches: Any, x: Any = 3.0) -> Numbers:
+def by_agent(
+    belief: Callable[[], pg.beliefs.Belief], model: Any, batches: Any, x: Any = 3.0
+) -> Numbers:
     """An agent with that belief."""
     problem = pg.Problem(squared, model, BOX)
     agent = pg.Agent(problem, belief(), x, **PAPER)
@@ -289,7 +293,9 @@ def by_agent(belief: Callable[[], pg.Belief], model: Any, batches: Any, x: Any =
     return told | posterior(agent.belief, problem.likelihood, x, batches[0][0])
 
 
-def by_steps(belief: Callable[[], pg.Belief], model: Any, batches: Any, x: Any = 3.0) -> Numbers:
+def by_steps(
+    belief: Callable[[], pg.beliefs.Belief], model: Any, batches: Any, x: Any = 3.0
+) -> Numbers:
     """The algorithm with that belief, no agent around it."""
     problem = pg.Problem(squared, model, BOX)
     algorithm = pg.BayesianSGD(problem, **PAPER)
@@ -299,9 +305,9 @@ def by_steps(belief: Callable[[], pg.Belief], model: Any, batches: Any, x: Any =
 
 # By an agent where the agent has work of its own: it pads batches, makes room for kept data and
 # looks for the live points of large grids. The others by steps alone, which compile faster.
-grid = functools.partial(pg.Grid, POINTS, WEIGHTS)
+grid = functools.partial(pg.beliefs.Grid, POINTS, WEIGHTS)
 around_four = dist.Normal(4.0, 2.0)
-mean_and_scale_prior = functools.partial(pg.NormalInverseGamma, 3.0, 0.5, 2.0, 3.0)
+mean_and_scale_prior = functools.partial(pg.beliefs.NormalInverseGamma, 3.0, 0.5, 2.0, 3.0)
 
 case("beliefs/Grid/normal", by_agent, grid, normal, REALS)
 case(
@@ -309,84 +315,104 @@ case(
 )
 case("beliefs/Grid/uniform", by_steps, grid, uniform, POSITIVE)
 case("beliefs/Grid/forgetting", by_steps, lambda: grid(forget=0.9), poisson, COUNTS)
-case("beliefs/Grid/5000 points", by_agent, lambda: pg.Grid(MANY), exponential, POSITIVE)
-case("beliefs/Grid/product", by_steps, lambda: pg.Grid(PRODUCT), mean_and_scale, REALS)
+case("beliefs/Grid/5000 points", by_agent, lambda: pg.beliefs.Grid(MANY), exponential, POSITIVE)
+case("beliefs/Grid/product", by_steps, lambda: pg.beliefs.Grid(PRODUCT), mean_and_scale, REALS)
 case(
     "beliefs/Adaptive/normal",
     by_steps,
-    lambda: pg.Adaptive(grid(forget=1.0), (1.0, 0.8)),
+    lambda: pg.beliefs.Adaptive(grid(forget=1.0), (1.0, 0.8)),
     normal,
     REALS,
 )
-case("beliefs/Known/normal", by_steps, lambda: pg.Known(4.0), normal, REALS)
+case("beliefs/Known/normal", by_steps, lambda: pg.beliefs.Known(4.0), normal, REALS)
 case(
     "beliefs/MaximumLikelihood/normal",
     by_steps,
-    lambda: pg.MaximumLikelihood(POINTS),
+    lambda: pg.beliefs.MaximumLikelihood(POINTS),
     normal,
     REALS,
 )
-case("beliefs/Beta/binomial", by_steps, lambda: pg.Beta(2.0, 3.0), binomial, COUNTS)
+case("beliefs/Beta/binomial", by_steps, lambda: pg.beliefs.Beta(2.0, 3.0), binomial, COUNTS)
 case(
     "beliefs/Dirichlet/multinomial",
     by_steps,
-    lambda: pg.Dirichlet([1.0, 2.0, 0.5]),
+    lambda: pg.beliefs.Dirichlet([1.0, 2.0, 0.5]),
     multinomial,
     SPLITS,
 )
-case("beliefs/Gamma/poisson", by_steps, lambda: pg.Gamma(2.0, 0.5), poisson, COUNTS)
+case("beliefs/Gamma/poisson", by_steps, lambda: pg.beliefs.Gamma(2.0, 0.5), poisson, COUNTS)
 case(
-    "beliefs/Gamma/forgetting", by_steps, lambda: pg.Gamma(2.0, 0.5, forget=0.8), waiting, POSITIVE
+    "beliefs/Gamma/forgetting",
+    by_steps,
+    lambda: pg.beliefs.Gamma(2.0, 0.5, forget=0.8),
+    waiting,
+    POSITIVE,
 )
 case(
     "beliefs/InverseGamma/exponential",
     by_steps,
-    lambda: pg.InverseGamma(3.0, 8.0),
+    lambda: pg.beliefs.InverseGamma(3.0, 8.0),
     exponential,
     POSITIVE,
 )
-case("beliefs/Normal/normal", by_agent, lambda: pg.Normal(3.0, 2.0), normal, REALS)
-case("beliefs/Normal/lognormal", by_steps, lambda: pg.Normal(0.5, 0.7), lognormal, POSITIVE)
-case("beliefs/Normal/two", by_steps, lambda: pg.Normal([3.0, 1.0], 2.0), two_normals, TWO_REALS)
+case("beliefs/Normal/normal", by_agent, lambda: pg.beliefs.Normal(3.0, 2.0), normal, REALS)
+case("beliefs/Normal/lognormal", by_steps, lambda: pg.beliefs.Normal(0.5, 0.7), lognormal, POSITIVE)
+case(
+    "beliefs/Normal/two",
+    by_steps,
+    lambda: pg.beliefs.Normal([3.0, 1.0], 2.0),
+    two_normals,
+    TWO_REALS,
+)
 case("beliefs/NormalInverseGamma/normal", by_steps, mean_and_scale_prior, mean_and_scale, REALS)
 case(
     "beliefs/NormalInverseWishart/normal",
     by_steps,
-    lambda: pg.NormalInverseWishart([4.0, 3.0], 0.5, 4.0, [[2.0, 0.5], [0.5, 1.0]]),
+    lambda: pg.beliefs.NormalInverseWishart([4.0, 3.0], 0.5, 4.0, [[2.0, 0.5], [0.5, 1.0]]),
     correlated,
     TWO_REALS,
 )
-case("beliefs/Gaussian/student", by_steps, lambda: pg.Gaussian(4.0, 3.0), student, REALS)
-case("beliefs/Gaussian/normal", by_steps, lambda: pg.Gaussian(4.0, 3.0), normal, REALS)
-case("beliefs/Particles/student", by_agent, lambda: pg.Particles(around_four, 16), student, REALS)
-case("beliefs/Langevin/normal", by_steps, lambda: pg.Langevin(around_four, 16), normal, REALS)
+case("beliefs/Gaussian/student", by_steps, lambda: pg.beliefs.Gaussian(4.0, 3.0), student, REALS)
+case("beliefs/Gaussian/normal", by_steps, lambda: pg.beliefs.Gaussian(4.0, 3.0), normal, REALS)
+case(
+    "beliefs/Particles/student",
+    by_agent,
+    lambda: pg.beliefs.Particles(around_four, 16),
+    student,
+    REALS,
+)
+case(
+    "beliefs/Langevin/normal", by_steps, lambda: pg.beliefs.Langevin(around_four, 16), normal, REALS
+)
 case(
     "beliefs/DirichletProcess/counted",
     by_steps,
-    lambda: pg.DirichletProcess(dist.Poisson(4.0), 2.0, atoms=32, capacity=32),
+    lambda: pg.beliefs.DirichletProcess(dist.Poisson(4.0), 2.0, atoms=32, capacity=32),
     counted,
     COUNTS,
 )
-case("beliefs/PosteriorMean/grid", by_steps, lambda: pg.PosteriorMean(grid()), normal, REALS)
+case(
+    "beliefs/PosteriorMean/grid", by_steps, lambda: pg.beliefs.PosteriorMean(grid()), normal, REALS
+)
 case(
     "beliefs/PosteriorMean/normal",
     by_steps,
-    lambda: pg.PosteriorMean(mean_and_scale_prior()),
+    lambda: pg.beliefs.PosteriorMean(mean_and_scale_prior()),
     mean_and_scale,
     REALS,
 )
-case("beliefs/Thompson/grid", by_steps, lambda: pg.Thompson(grid()), normal, REALS)
+case("beliefs/Thompson/grid", by_steps, lambda: pg.beliefs.Thompson(grid()), normal, REALS)
 case(
     "beliefs/FreeMaximumLikelihood/normal",
     by_steps,
-    lambda: pg.FreeMaximumLikelihood(mean_and_scale_prior()),
+    lambda: pg.beliefs.FreeMaximumLikelihood(mean_and_scale_prior()),
     mean_and_scale,
     REALS,
 )
 case(
     "beliefs/Separate/two items",
     by_agent,
-    lambda: pg.Separate(grid(), 2),
+    lambda: pg.beliefs.Separate(grid(), 2),
     pg.Items(normal),
     TWO_REALS,
     x=np.asarray([3.0, 2.0]),
@@ -410,29 +436,29 @@ PLACES = {
 }
 
 
-def estimated(gradient: pg.Gradient, name: str) -> Numbers:
+def estimated(gradient: pg.gradients.Gradient, name: str) -> Numbers:
     """Estimates at one decision."""
     problem, points, x = PLACES[name]
 
     @jax.jit
-    def estimates(belief: pg.Grid, x: Any, keys: Any) -> Any:
+    def estimates(belief: pg.beliefs.Grid, x: Any, keys: Any) -> Any:
         belief = belief.update(problem.likelihood, x, jnp.asarray([6.0, 3.0]))
         thetas = belief.sample(keys[0], (8,))
         one = functools.partial(gradient.estimate, problem, belief, x)
         return jax.vmap(one)(thetas, keys[1:])
 
-    prior = pg.Grid(points, jnp.linspace(2.0, 1.0, len(points)))
+    prior = pg.beliefs.Grid(points, jnp.linspace(2.0, 1.0, len(points)))
     return {"estimates": estimates(prior, jnp.asarray(x), random.split(random.key(4), 9))}
 
 
 EVERYWHERE = tuple(PLACES)
 for kind, places in {
-    pg.Automatic: EVERYWHERE,
-    pg.Enumerate: ("buyers",),
-    pg.MixtureScore: EVERYWHERE,
-    pg.Partial: EVERYWHERE,
-    pg.Pathwise: ("2d-independent", "1d-dependent", "2d-dependent"),
-    pg.Score: EVERYWHERE,
+    pg.gradients.Automatic: EVERYWHERE,
+    pg.gradients.Enumerate: ("buyers",),
+    pg.gradients.MixtureScore: EVERYWHERE,
+    pg.gradients.Partial: EVERYWHERE,
+    pg.gradients.Pathwise: ("2d-independent", "1d-dependent", "2d-dependent"),
+    pg.gradients.Score: EVERYWHERE,
 }.items():
     for place in places:
         case(f"gradients/{kind.__name__}/{place}", estimated, kind(), place)
@@ -441,7 +467,9 @@ for kind, places in {
 # Descents, outputs and feasible sets: the algorithm by steps.
 
 
-def decided(options: Mapping[str, Any], feasible: pg.FeasibleSet = BOX, x: Any = 3.0) -> Numbers:
+def decided(
+    options: Mapping[str, Any], feasible: pg.feasible.FeasibleSet = BOX, x: Any = 3.0
+) -> Numbers:
     """Decisions in a world that does not answer; the cost is least at (1, -1/2, 1/3, ...) xi."""
 
     def cost(x: Any, xi: Any) -> Any:
@@ -453,22 +481,22 @@ def decided(options: Mapping[str, Any], feasible: pg.FeasibleSet = BOX, x: Any =
     return {"decisions": told["decisions"], "gradients": told["gradients"]}
 
 
-PATHS = {"gradient": pg.Pathwise()}
+PATHS = {"gradient": pg.gradients.Pathwise()}
 for name, steps in {
     "SGD/number": 0.1,
-    "SGD/inverse square root": pg.SGD(pg.InverseSqrt(0.3)),
-    "SGD/constant": pg.Constant(0.5, 100),
-    "SGLD/cooling": pg.SGLD(0.05, 0.5, cooling=0.5),
+    "SGD/inverse square root": pg.descents.SGD(pg.step_sizes.InverseSqrt(0.3)),
+    "SGD/constant": pg.step_sizes.Constant(0.5, 100),
+    "SGLD/cooling": pg.descents.SGLD(0.05, 0.5, cooling=0.5),
     "optax/adam": optax.adam(0.1),
     "optax/momentum": optax.sgd(0.05, momentum=0.9),
 }.items():
     case(f"descents/{name}", decided, {"steps": steps, **PATHS})
 case("descents/SGD/several", decided, pg.presets.paper(iterations=3, samples=4))
 for name, output in {
-    "Last": pg.Last,
-    "Average": pg.Average,
-    "RandomIterate": pg.RandomIterate,
-    "Perturbed": pg.Perturbed(0.5),
+    "Last": pg.outputs.Last(),
+    "Average": pg.outputs.Average(),
+    "RandomIterate": pg.outputs.RandomIterate(),
+    "Perturbed": pg.outputs.Perturbed(0.5),
 }.items():
     # With this seed RandomIterate moves to a later iterate, twice.
     case(f"outputs/{name}", decided, {"steps": 0.1, "output": output, "seed": 1, **PATHS})
@@ -476,17 +504,20 @@ for name, output in {
 ROOF = ([[1, 0, 1], [-1, 0, 1], [0, 1, 1], [0, -1, 1], [0, 0, 1], [0, 0, -1]], [2, 2, 2, 2, 2, 0])
 # (set, a decision in it)
 SETS = {
-    "Reals": (pg.Reals(), [3.0, 2.0]),
-    "Box": (pg.Box([0.0, -0.5], [3.5, 1.0]), [3.0, 0.5]),
-    "Ball": (pg.Ball([1.0, 0.0], 2.0), [1.0, 0.5]),
-    "Simplex": (pg.Simplex(3.0), [1.0, 1.0, 1.0]),
-    "Budget": (pg.Budget(0.0, 5.0, [1.0, 2.0, 4.0], 5.0), [1.0, 1.0, 0.5]),
-    "Polyhedron": (pg.Polyhedron(*ROOF), [0.5, 0.5, 0.5]),
-    "Product": (pg.Product((pg.Simplex(), pg.Box(-1.0, 2.0)), (3, 1)), [0.2, 0.3, 0.5, 0.0]),
+    "Reals": (pg.feasible.Reals(), [3.0, 2.0]),
+    "Box": (pg.feasible.Box([0.0, -0.5], [3.5, 1.0]), [3.0, 0.5]),
+    "Ball": (pg.feasible.Ball([1.0, 0.0], 2.0), [1.0, 0.5]),
+    "Simplex": (pg.feasible.Simplex(3.0), [1.0, 1.0, 1.0]),
+    "Budget": (pg.feasible.Budget(0.0, 5.0, [1.0, 2.0, 4.0], 5.0), [1.0, 1.0, 0.5]),
+    "Polyhedron": (pg.feasible.Polyhedron(*ROOF), [0.5, 0.5, 0.5]),
+    "Product": (
+        pg.feasible.Product((pg.feasible.Simplex(), pg.feasible.Box(-1.0, 2.0)), (3, 1)),
+        [0.2, 0.3, 0.5, 0.0],
+    ),
 }
 
 
-def projected(feasible: pg.FeasibleSet, x: Any) -> Numbers:
+def projected(feasible: pg.feasible.FeasibleSet, x: Any) -> Numbers:
     """Projections of points all around, how far out these are, and a few steps in the set."""
     size = len(x)
     points = 4.0 * np.sin(1.3 * np.arange(8 * size) + 0.5).reshape(8, size)
@@ -509,14 +540,14 @@ for name, (feasible, x) in SETS.items():
 
 COSTS = 3.0 + 5.0 * np.sin(1.1 * np.arange(24)) + 0.1 * np.arange(24)
 RISKS = {
-    "Mean": pg.Mean(),
-    "MeanVariance": pg.MeanVariance(0.05),
-    "VaR": pg.VaR(0.9),
-    "CVaR": pg.CVaR(0.9),
+    "Mean": pg.risks.Mean(),
+    "MeanVariance": pg.risks.MeanVariance(0.05),
+    "VaR": pg.risks.VaR(0.9),
+    "CVaR": pg.risks.CVaR(0.9),
 }
 
 
-def weighed(risk: pg.Risk) -> Numbers:
+def weighed(risk: pg.risks.Risk) -> Numbers:
     """The risk of given costs, and how much each of them counts."""
     return {"value": risk.value(COSTS), "weights": risk.weights(COSTS)}
 
@@ -548,7 +579,7 @@ def simulated(instance: Any, belief: Any = None, batch_size: int = 1, **options:
 for name, instance in QUADRATICS.items():
     case(f"simulate/{name}", simulated, instance)
 case("simulate/batches", simulated, QUADRATICS["1d-dependent"], batch_size=3, iterations=2)
-case("simulate/live points", simulated, QUADRATICS["2d-independent"], lambda: pg.Grid(MANY))
+case("simulate/live points", simulated, QUADRATICS["2d-independent"], lambda: pg.beliefs.Grid(MANY))
 
 
 # Comparisons: rivals that take no Newton steps, by name; the others with the paper's.
@@ -569,12 +600,12 @@ def with_other_beliefs() -> Numbers:
     """The paper's algorithm with what others believe."""
     instance = QUADRATICS["1d-dependent"]
     paper = pg.BayesianSGD(instance.problem, **pg.presets.paper())
-    partial = pg.BayesianSGD(instance.problem, **pg.presets.paper(gradient=pg.Partial()))
+    partial = pg.BayesianSGD(instance.problem, **pg.presets.paper(gradient=pg.gradients.Partial()))
     entrants = {
         "paper": (paper, instance.belief),
-        "known": (paper, pg.Known(instance.theta)),
-        "mle": (paper, pg.MaximumLikelihood(instance.points)),
-        "thompson": (paper, pg.Thompson(instance.belief)),
+        "known": (paper, pg.beliefs.Known(instance.theta)),
+        "mle": (paper, pg.beliefs.MaximumLikelihood(instance.points)),
+        "thompson": (paper, pg.beliefs.Thompson(instance.belief)),
         "repeated-gradient": (partial, instance.belief),
     }
     return compared(instance, {name: pg.rivals.Entrant(*pair) for name, pair in entrants.items()})
@@ -587,7 +618,7 @@ newsvendor = pg.problems.Instance(
     problem=pg.Problem(
         pg.problems.newsvendor.Newsvendor(*jnp.asarray([2.0, 4.0, 1.0])),
         lambda x, theta: dist.Normal(theta, 3.0),
-        pg.Box(0.0, 50.0),
+        pg.feasible.Box(0.0, 50.0),
     ),
     theta=jnp.asarray(6.0),
     x_star=jnp.asarray(7.292),
@@ -609,23 +640,23 @@ LAWS = {
     "free": lambda x, theta: dist.Normal(theta, 2.0),
     "shown": lambda x, theta: dist.Normal(theta + 0.1 * x, 2.0),  # stock on show sells stock
 }
-WIDE_STEPS = pg.presets.paper(steps=pg.Harmonic(5.0, 5.0))
+WIDE_STEPS = pg.presets.paper(steps=pg.step_sizes.Harmonic(5.0, 5.0))
 
 
 def mismatch(underage: Any, overage: Any, law: Any, feasible: Any = None) -> pg.Problem:
     cost = pg.problems.newsvendor.Mismatch(jnp.asarray(underage), jnp.asarray(overage))
-    return pg.Problem(cost, law, pg.Box(0.0, 50.0) if feasible is None else feasible)
+    return pg.Problem(cost, law, pg.feasible.Box(0.0, 50.0) if feasible is None else feasible)
 
 
 def backtested(
-    belief: Callable[[], pg.Belief], law: str = "free", table: Any = DEMAND, **options: Any
+    belief: Callable[[], pg.beliefs.Belief], law: str = "free", table: Any = DEMAND, **options: Any
 ) -> Numbers:
     """Decisions of all ways of deciding, and what they cost."""
     items = [mismatch(4.0, 1.0, LAWS[law]), mismatch(1.0, 3.0, LAWS[law])]
     return told_of(pg.backtest(items, belief(), 8.0, table, burn_in=2, **options))
 
 
-def backtested_squares(belief: Callable[[], pg.Belief], **options: Any) -> Numbers:
+def backtested_squares(belief: Callable[[], pg.beliefs.Belief], **options: Any) -> Numbers:
     """The same with a smooth cost: a newsvendor's slope has two values, and hides the belief."""
     problem = pg.Problem(squared, LAWS["free"], BOX)
     return told_of(pg.backtest(problem, belief(), 8.0, DEMAND, burn_in=2, **options))
@@ -638,20 +669,20 @@ def told_of(result: pg.Backtest) -> Numbers:
 
 def shared_budget() -> Numbers:
     """Two items decided together."""
-    budget = pg.Budget(0.0, 50.0, [1.0, 1.0], 18.0)
+    budget = pg.feasible.Budget(0.0, 50.0, [1.0, 1.0], 18.0)
     both = mismatch([4.0, 1.0], [1.0, 3.0], pg.Items(LAWS["free"]), budget)
-    prior = pg.Separate(pg.Normal(10.0, 5.0), 2)
+    prior = pg.beliefs.Separate(pg.beliefs.Normal(10.0, 5.0), 2)
     return told_of(pg.backtest(both, prior, [5.0, 5.0], DEMAND, burn_in=2, **WIDE_STEPS))
 
 
-PRIOR = functools.partial(pg.Normal, 10.0, 5.0)
+PRIOR = functools.partial(pg.beliefs.Normal, 10.0, 5.0)
 case("backtest/rules", backtested, PRIOR, **WIDE_STEPS)
-case("backtest/contexts", backtested, PRIOR, context=WEEK, table=GAPS, **WIDE_STEPS)
+case("backtest/contexts", backtested, PRIOR, split_by=WEEK, table=GAPS, **WIDE_STEPS)
 case(
     "backtest/pool",
     backtested_squares,
-    lambda: pg.Grid(jnp.linspace(2.0, 20.0, 19), forget=1.0),
-    context=WEEK,
+    lambda: pg.beliefs.Grid(jnp.linspace(2.0, 20.0, 19), forget=1.0),
+    split_by=WEEK,
     pool=pg.Pool(0.5),
     **PAPER,
 )
@@ -662,7 +693,7 @@ case(
     "shown",
     in_force=np.full((DAYS, 2), 9.0),
     delay=2,
-    rivals=["last-value", "saa-3"],
+    rules=["last-value", "saa-3"],
     **WIDE_STEPS,
 )
 case("backtest/shared budget", shared_budget)
@@ -686,7 +717,7 @@ def default(problem: pg.Problem, prior: Any, x: Any, batches: Any, **options: An
 
 def default_backtest(**options: Any) -> Numbers:
     """Totals alone."""
-    told = backtested(functools.partial(pg.Normal, 10.0, 5.0), rivals=[], **options)
+    told = backtested(functools.partial(pg.beliefs.Normal, 10.0, 5.0), rules=[], **options)
     return {"total": told["postgrad total"]}
 
 
@@ -701,7 +732,7 @@ for name, tolerance in {
     "VaR": near._replace(fraction=0.15, why=TAIL),
     "CVaR": near._replace(fraction=0.25, why=TAIL),
 }.items():
-    prior = functools.partial(pg.Normal, 4.0, 2.0)
+    prior = functools.partial(pg.beliefs.Normal, 4.0, 2.0)
     options = {"risk": RISKS[name], "tolerance": tolerance}
     case(f"risks/{name}/decisions", default, newsvendor.problem, prior, 2.0, REALS, **options)
 

@@ -27,14 +27,14 @@ def test_the_file_has_the_cases_and_their_tolerances():
 @pytest.mark.parametrize(
     ("room", "base"),
     [
-        ("beliefs", pg.Belief),
-        ("gradients", pg.Gradient),
-        ("risks", pg.Risk),
-        ("feasible", pg.FeasibleSet),
+        ("beliefs", pg.beliefs.Belief),
+        ("gradients", pg.gradients.Gradient),
+        ("risks", pg.risks.Risk),
+        ("feasible", pg.feasible.FeasibleSet),
     ],
 )
 def test_every_public_member_of_a_room_has_a_case(room, base):
-    public = [value for value in map(pg.__getattr__, dir(pg)) if inspect.isclass(value)]
+    public = [value for value in vars(getattr(pg, room)).values() if inspect.isclass(value)]
     members = {
         value.__name__
         for value in public
