@@ -106,7 +106,7 @@ def measure(label: str, count: int, folder: str) -> dict[str, float]:
 
 def _sizes(agent: pg.Agent) -> tuple[int, int]:
     """How many bytes a commit changes: of the state, and of the new row."""
-    saved, checksum = agent._now.saved, 16
+    saved, checksum = agent._codec.save(agent._now), 16
     _, batch = next(agent._store.batches(agent.stage, agent.stage))
     state = len(saved.state) + len(saved.report) + len(saved.counters) + 2 * checksum + 16
     return state, len(batch.rows) + len(batch.answer) + checksum + 16
@@ -117,7 +117,7 @@ def build(path: str, count: int) -> None:
     agent = make(path, "mixture-score")
     for number in range(3):
         agent.observe(6.0, id=f"first {number}")
-    head, saved = agent._store.load(), agent._now.saved
+    head, saved = agent._store.load(), agent._codec.save(agent._now)
     _, like = next(agent._store.batches(1, 1))
     agent.close()
     store = Store(pg.Database(path), "main")
