@@ -42,7 +42,10 @@ class Laplace(Rule):
     matter a little. On a linear normal model this is Bayes' rule.
     """
 
-    exact: bool = eqx.field(static=True, default=False)
+    exact: bool = eqx.field(static=True)
+
+    def __init__(self) -> None:
+        self.exact = False
 
     def evidence(
         self,
