@@ -1,7 +1,7 @@
 """Counts lines of code in src: docstrings, comments, blank lines and imports aside.
 
-`python benchmarks/lines_of_code.py` prints the total, the files above 400 lines, the median length of
-a file, and folders with more than a dozen files. `--rooms` adds a line for each room.
+`python benchmarks/lines_of_code.py` prints the total, the files above 400 lines, the median length
+of a file, and folders with more than a dozen files. `--rooms` adds a line for each room.
 """
 
 import argparse

@@ -116,7 +116,7 @@ def _total_variation(weights: Any, dense: np.ndarray) -> float:
     # Theirs: means, variances, correlations; ours: in the order of a dictionary's keys.
     exact = exact.reshape((5,) * 9).transpose(6, 7, 8, 0, 1, 2, 3, 4, 5).ravel() / exact.sum()
     rows = weights.live
-    values = np.asarray(rows.natural @ weights.statistics[:-1] + rows.log_prior).ravel()
+    values = np.asarray(rows.table() @ weights.statistics[:-1] + rows.log_prior.ravel())
     used = values > -np.inf
     place = np.asarray(rows.index).ravel()
     ours = np.zeros_like(exact)

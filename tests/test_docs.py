@@ -33,12 +33,12 @@ def check_beliefs(scope, out):
 
 def check_comparing(scope, out):
     first, second = out.split("algorithm")[1:]
-    for name in ("postgrad", "greedy", "saa", "two-stage"):
+    for name in ("postgrad", "greedy", "saa"):
         assert name in first
-    assert scope["comparison"].settings["runs"] == 50
-    # Blind to what decisions do to the data, greedy and saa end at 3.2, not at 8/3: a regret of
-    # 1.5 (3.2 - 8/3)^2 = 0.427.
-    assert scope["comparison"].regrets["saa"][:, -1].mean() == pytest.approx(0.427, abs=0.1)
+    assert scope["comparison"].settings["runs"] == 20
+    # greedy and saa ignore how decisions change the data and end at 3.2, not at 8/3: their regret
+    # is 1.5 (3.2 - 8/3)^2 = 0.427.
+    assert scope["comparison"].regrets["saa"][:, -1].mean() == pytest.approx(0.427, abs=0.15)
     assert scope["comparison"].at_the_end("saa").verdict == "better"
     assert "mine" in second
 

@@ -10,8 +10,9 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad.algorithm import sampled_objective
+from postgrad.algorithm.gradients import pathwise
 from postgrad.numerics import gamma_draws as draws
-from postgrad.numerics.split_by_input import once
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.research.problems import quadratic
 
 
@@ -43,11 +44,11 @@ def test_what_is_computed_once_is_the_same():
         "n": jnp.arange(3),
         "ends": jnp.asarray([1e-300, -0.0, jnp.inf]),
     }
-    kept = jax.jit(once)(draws, key)
+    kept = jax.jit(computed_once)(draws, key)
     jax.tree.map(np.testing.assert_array_equal, kept, draws)
     assert kept["n"].dtype == int
     keys = random.split(key, 5)
-    many = jax.vmap(lambda key: once(random.normal(key), key))(keys)
+    many = jax.vmap(lambda key: computed_once(random.normal(key), key))(keys)
     np.testing.assert_array_equal(many, jax.vmap(random.normal)(keys))
 
 
@@ -63,7 +64,8 @@ def instructions_of_a_stage():
 
 
 def test_what_is_computed_once_is_not_computed_again(monkeypatch):
-    """A `once` that did nothing would have the numbers right and the purpose missed."""
+    """A barrier that did nothing would have the numbers right and the purpose missed."""
     kept = instructions_of_a_stage()
-    monkeypatch.setattr(sampled_objective, "once", lambda draws, key: draws)
+    for module in (sampled_objective, pathwise):
+        monkeypatch.setattr(module, "computed_once", lambda draws, key: draws)
     assert kept < 0.95 * instructions_of_a_stage()

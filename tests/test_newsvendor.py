@@ -100,7 +100,9 @@ def test_posterior_is_the_dense_one_at_every_stage(name, world):
 def in_use(weights):
     """The probabilities from which draws are made, of all points."""
     rows = weights.live
-    values = np.asarray(rows.natural) @ np.asarray(weights.statistics[:-1]) + rows.log_prior
+    values = (
+        np.asarray(rows.table()) @ np.asarray(weights.statistics[:-1]) + rows.log_prior.ravel()
+    ).reshape(rows.log_prior.shape)
     values = np.asarray(values).ravel()
     p = np.zeros(weights.everything.log_prior.size)
     used = values > -np.inf

@@ -88,8 +88,8 @@ def is_focused(grid):
 
 def in_use(weights):
     """The probabilities from which draws are made, of all points."""
-    rows, k = weights.live, weights.statistics.shape[0] - 1
-    values = rows.natural.reshape(-1, k) @ weights.statistics[:-1] + rows.log_prior.ravel()
+    rows = weights.live
+    values = rows.table() @ weights.statistics[:-1] + rows.log_prior.ravel()
     values = np.asarray(values)
     place = np.asarray(rows.index).ravel()
     total = np.zeros(weights.everything.log_prior.size)

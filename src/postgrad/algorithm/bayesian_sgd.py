@@ -53,7 +53,7 @@ class State(eqx.Module):
     """
 
     stage: Int[Array, ""]
-    belief: Belief
+    belief: Any
     x: Decision
     progress: PyTree
     output: Issued

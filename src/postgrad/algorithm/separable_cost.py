@@ -10,11 +10,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jax import random
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.problem.problem import Decision, Problem
+from postgrad.problem.problem import Cost, Decision, Problem
 
 _PAIRS = 8  # of draws, at each of the decisions that are tried
 
@@ -57,3 +58,22 @@ def _swaps(problem: Problem, decisions: Array, theta: PyTree) -> Bool[Array, "k 
 
     keys = random.split(random.key(0), (decisions.shape[0], _PAIRS))
     return jax.vmap(lambda x, keys: jax.vmap(lambda key: at(x, key))(keys))(decisions, keys)
+
+
+def costs_by_item(
+    cost: Cost, x: Float[Array, "n d"], xi: Float[Array, "n d"]
+) -> Float[np.ndarray, "n items"]:
+    """The cost of each item where h(x, xi) = sum_i h_i(x_i, xi_i); else one column, the whole.
+
+    With item i set to zero, in the decision and in the data, the cost falls by h_i(x_i, xi_i) -
+    h_i(0, 0). If these differences add up to h(x, xi) - h(0, 0) in each row, the cost is such a
+    sum; h(0, 0) is then shared by the items alike.
+    """
+    d = x.shape[1]
+    keep = ~np.eye(d, dtype=bool)
+    whole = np.asarray(jax.vmap(cost)(x, xi))
+    without = jax.vmap(lambda keep: jax.vmap(cost)(x * keep, xi * keep), out_axes=1)(keep)
+    nothing = float(cost(jnp.zeros(d), jnp.zeros(d)))
+    each = whole[:, None] - np.asarray(without) + nothing / d
+    adds_up = np.abs(each.sum(axis=1) - whole) <= 1e-9 * (1.0 + np.abs(whole))
+    return each if np.all(adds_up | np.isnan(whole)) else whole[:, None]

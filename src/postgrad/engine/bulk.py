@@ -7,7 +7,7 @@ at all points of large grids (`beliefs.grid.live_points`).
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.grid import live_points
+from postgrad.beliefs.kept_likelihood import with_room
 from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.fixed import fixed_leaves
 
@@ -28,17 +29,9 @@ Stage = Callable[[PyTree, Any, Array], tuple[Any, PyTree]]
 Progress = Callable[[str, int, int], None]
 
 
-class _Size(NamedTuple):
-    """How much one call of a compiled program does: this many streams and stages."""
-
-    streams: int
-    stages: int
-
-
-# There are two sizes on a CPU, so that programs are shared, and stream i is the same bit for bit in
-# all runs of a class of sizes, and to rounding in the other.
-_FEW, _SIZE_FOR_FEW, _SIZE_FOR_MANY = 500, _Size(50, 250), _Size(200, 1000)
-_SIZE_ELSEWHERE = _Size(5000, 250)
+# How many streams and stages one call of a compiled program computes, on a CPU and elsewhere. On a
+# CPU there is one size, so that stream i is the same bit for bit however many streams there are.
+_ON_CPU, _ELSEWHERE = (50, 250), (5000, 250)
 
 
 class Streams(NamedTuple):
@@ -53,12 +46,23 @@ class Streams(NamedTuple):
     fixed: PyTree
 
 
-def alike(state: Any, count: int) -> Streams:
-    """So many streams that all begin with one state."""
-    fixed, moving = eqx.partition(state, fixed_leaves(state))
-    return Streams(
-        jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *leaf.shape)), moving), fixed
-    )
+def beginning(states: Sequence[Any], rows: int) -> Streams:
+    """The states of streams before the first stage, with room for data that beliefs keep.
+
+    Args:
+        states: One for each stream; where all are the same object, fixed arrays are shared.
+        rows: How many observations each stream will meet.
+    """
+    first = with_room(states[0], rows)
+    if all(state is states[0] for state in states):
+        fixed, moving = eqx.partition(first, fixed_leaves(first))
+        shape = len(states)
+        return Streams(
+            jax.tree.map(lambda leaf: np.broadcast_to(leaf, (shape, *leaf.shape)), moving), fixed
+        )
+    roomy = [with_room(state, rows) for state in states]
+    nothing = jax.tree.map(lambda leaf: None, first)
+    return Streams(jax.tree.map(lambda *leaves: np.stack(leaves), *roomy), nothing)
 
 
 def run(
@@ -83,20 +87,19 @@ def run(
     """
     count = jax.tree.leaves(own)[0].shape[0]
     on_cpu = jax.default_backend() == "cpu"
-    if on_cpu:
-        size = _SIZE_FOR_FEW if count <= _FEW else _SIZE_FOR_MANY
-    else:
-        size = _Size(min(count, _SIZE_ELSEWHERE.streams), _SIZE_ELSEWHERE.stages)
+    width, length = _ON_CPU if on_cpu else _ELSEWHERE
+    width = width if on_cpu else min(width, count)
     kept = _Kept(count, horizon, progress)
-    program = _compile((stage, streams.fixed), *_chunk(streams.moving, own, 0, size), size.stages)
+    program = _compile((stage, streams.fixed), *_chunk(streams.moving, own, 0, width), length)
 
     def run_chunk(first: int) -> None:
-        rows = slice(first, min(first + size.streams, count))
-        _run_chunk(program, stage, streams, own, rows, size, horizon, kept)
+        chunk = _chunk(streams.moving, own, first, width)
+        rows = slice(first, min(first + width, count))
+        _run_chunk(program, stage, streams.fixed, *chunk, rows, length, horizon, kept)
 
     # A call of this size keeps one core busy, and releases Python's lock meanwhile.
     with ThreadPoolExecutor(os.cpu_count() if on_cpu else 1) as pool:
-        list(pool.map(run_chunk, range(0, count, size.streams)))
+        list(pool.map(run_chunk, range(0, count, width)))
     return kept.tree
 
 
@@ -123,32 +126,32 @@ class _Kept:
             self._progress("simulating", self._done, self._shape[0] * self._shape[1])
 
 
-def _chunk(moving: PyTree, own: PyTree, first: int, size: _Size) -> tuple[PyTree, PyTree]:
+def _chunk(moving: PyTree, own: PyTree, first: int, width: int) -> tuple[PyTree, PyTree]:
     """Some streams; the last ones are repeated where a chunk is not full."""
     count = jax.tree.leaves(own)[0].shape[0]
-    rows = np.minimum(np.arange(first, first + size.streams), count - 1)
+    rows = np.minimum(np.arange(first, first + width), count - 1)
     return jax.tree.map(lambda leaf: jnp.asarray(leaf[rows]), (moving, own))
 
 
 def _run_chunk(
     program: Callable[..., Any],
     stage: Stage,
-    streams: Streams,
+    fixed: PyTree,
+    states: PyTree,
     own: PyTree,
     rows: slice,
-    size: _Size,
+    length: int,
     horizon: int,
     kept: _Kept,
 ) -> None:
-    fixed = streams.fixed
-    states, own = _chunk(streams.moving, own, rows.start, size)
+    """All stages of some streams, with a new look at all points of large grids now and then."""
     first = 1
     while first <= horizon:
         numbers = eqx.filter((stage, fixed), eqx.is_array)
         next_look = first + live_points.patience(fixed)
         sound = True
         while sound and first < min(next_look, horizon + 1):
-            count = min(size.stages, horizon + 1 - first, next_look - first)
+            count = min(length, horizon + 1 - first, next_look - first)
             new, shown = program(numbers, states, own, first, count)
             sound = bool(live_points.is_negligible(new))
             if sound:

@@ -76,7 +76,7 @@ def learn(
     new, learned = policy.learn(state, batch, weight=weight, x=x)
     report = LearnReport(
         learned,
-        possible=is_possible(policy, state, batch, x, learned),
+        possible=is_possible(policy, state, batch, x, learned.log_predictive),
         proper=~_any_nan(eqx.filter(new.belief, fixed_leaves(new.belief), inverse=True)),
         negligible=live_points.is_negligible(new),
     )
@@ -109,7 +109,11 @@ def descend(
 
 
 def is_possible(
-    policy: BayesianSGD, state: State, batch: Float[Array, "D ..."], x: Decision, learned: Learned
+    policy: BayesianSGD,
+    state: State,
+    batch: Float[Array, "D ..."],
+    x: Decision,
+    log_predictive: Float[Array, " D"],
 ) -> Bool[Array, ""]:
     """Whether some theta of the belief before the batch explains each observation."""
 
@@ -117,7 +121,7 @@ def is_possible(
         log_f = jax.vmap(lambda theta: log_density(policy.problem.likelihood(x, theta), y))
         return jnp.any(log_f(state.belief.examples()) > -jnp.inf)
 
-    return jnp.all(jax.vmap(explained)(batch) | (learned.log_predictive > -jnp.inf))
+    return jnp.all(jax.vmap(explained)(batch) | (log_predictive > -jnp.inf))
 
 
 def _any_nan(tree: Any) -> Bool[Array, ""]:

@@ -16,8 +16,7 @@ from postgrad.algorithm.policy import Policy
 from postgrad.algorithm.policy import PolicyState as State
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import as_theta
-from postgrad.beliefs.kept_likelihood import with_room
-from postgrad.engine.bulk import Progress, alike, run
+from postgrad.engine.bulk import Progress, beginning, run
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
 
@@ -92,7 +91,7 @@ def simulate(
     runs = as_count(runs, SettingError, "runs")
     horizon = as_count(horizon, SettingError, "horizon")
     batch_size = as_count(batch_size, SettingError, "batch_size")
-    start = with_room(algorithm.init(belief, x), horizon * batch_size)
+    start = algorithm.init(belief, x)
     theta = as_theta(theta)
     # Checked as often as the belief's own values, by the same program.
     count = 1 if belief is None else jax.tree.leaves(belief.examples())[0].shape[0]
@@ -100,11 +99,12 @@ def simulate(
     algorithm.problem.check_models(start.decision, thetas)
     keys = _keys(as_key(seed, SettingError), runs)
     stage = jax.tree_util.Partial(_stage, algorithm, theta, batch_size, record)
-    seen = run(stage, alike(start, runs), keys, horizon, progress)
+    streams = beginning([start] * runs, rows=horizon * batch_size)
+    seen = run(stage, streams, keys, horizon, progress)
 
     def from_start(first: Array, later: np.ndarray) -> np.ndarray:
-        first = np.broadcast_to(np.asarray(first), (runs, 1, *first.shape))
-        return np.concatenate([first, later], axis=1)
+        begun = np.broadcast_to(np.asarray(first), (runs, 1, *first.shape))
+        return np.concatenate([begun, later], axis=1)
 
     return Simulation(*jax.tree.map(from_start, (start.decision, record(start)), seen))
 

@@ -1,7 +1,7 @@
-"""Contexts that are known before the decision, such as the weekday: one decision for each.
+"""Groups of days, such as weekdays, that lend each other strength: see `Pool`.
 
-The states of all contexts are stacked along the leading axis. A stage takes one of them and puts it
-back. Where the contexts are alike they can lend each other strength: see `Pool`.
+The states of all groups are stacked along the leading axis. A stage learns for one of them, and all
+decide again.
 """
 
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ _ROUNDS = 5
 
 
 class Loan(NamedTuple):
-    """What a context is lent for one stage.
+    """What a group is lent for one stage.
 
     Attributes:
         gained: log G - log prior, for each point of the grid.
@@ -44,20 +44,20 @@ class Loan(NamedTuple):
 
 
 class Pool(eqx.Module):
-    """Partial pooling: the contexts' parameters come from one population, which is learned.
+    """Partial pooling: the groups' parameters come from one population, which is learned.
 
-        theta_c ~ G,    G ~ DirichletProcess(strength, prior),    y ~ f(.; theta_c) in context c
+        theta_c ~ G,    G ~ DirichletProcess(strength, prior),    y ~ f(.; theta_c) in group c
 
     On a grid, G is found by steps of the EM algorithm,
 
         G(theta)  <-  (strength prior(theta) + sum_c pi_c(theta)) / (strength + C),
         pi_c  ~  L_c G,
 
-    with L_c the likelihood of the data of context c: empirical Bayes. A context with few data leans
+    with L_c the likelihood of the data of group c: empirical Bayes. A group with few data leans
     on the others; one with many does as it likes.
 
     Attributes:
-        strength: How many contexts the prior is worth.
+        strength: How many groups the prior is worth.
     """
 
     strength: Float[Array, ""]
@@ -86,7 +86,7 @@ class Pool(eqx.Module):
             )
 
     def lend(self, beliefs: Belief) -> Loan:
-        """What the contexts, stacked, know of each other."""
+        """What the groups, stacked, know of each other."""
         weights = _weights(beliefs)
         prior, evidence = _prior(weights)[0], weights.values - _prior(weights)
         own = prior - logsumexp(prior, axis=-1, keepdims=True)
@@ -100,62 +100,53 @@ class Pool(eqx.Module):
 
 
 def stack(state: State, count: int) -> State:
-    """The same state for each of several contexts."""
+    """The same state for each of several groups."""
     return jax.tree.map(lambda leaf: jnp.stack([leaf] * count), state)
 
 
-def at(states: PyTree, context: Int[Array, ""] | int) -> PyTree:
-    """What belongs to one context."""
-    return jax.tree.map(lambda leaf: leaf[context], states)
+def at(states: PyTree, group: Int[Array, ""] | int) -> PyTree:
+    """The state of one group."""
+    return jax.tree.map(lambda leaf: leaf[group], states)
 
 
 def step(
-    algorithm: BayesianSGD,
+    policy: BayesianSGD,
+    pool: Pool,
     states: State,
-    context: Int[Array, ""],
+    group: Int[Array, ""],
     batch: Float[Array, "D ..."],
-    *,
-    weight: Float[Array, " D"] | None = None,
-    x: Decision | None = None,
-    pool: Pool | None = None,
+    x: Decision,
 ) -> tuple[State, Info]:
-    """A stage of one context; with a pool, all others decide again on what it tells them.
+    """A stage of one group, after which all other groups decide again on what it tells them.
 
     Args:
-        algorithm: Whose stages these are.
-        states: Those of all contexts, stacked.
-        context: In which the batch arose.
-        batch: As for `BayesianSGD.step`.
-        weight: As there.
-        x: As there.
-        pool: What the contexts have in common; nothing, if not given.
+        policy: Whose stages these are.
+        pool: What the groups have in common.
+        states: Those of all groups, stacked.
+        group: The group of the batch.
+        batch: y_{t,1}, ..., y_{t,D} along the leading axis.
+        x: The decision in force when the batch arose.
     """
-    if pool is None:
-        new, info = algorithm.step(at(states, context), batch, weight=weight, x=x)
-        return jax.tree.map(lambda all_, one: all_.at[context].set(one), states, new), info
-    count = states.stage.shape[0]
-    counts = jnp.ones(batch.shape[0]) if weight is None else weight
-    in_force = at(states, context).decision if x is None else x
-
-    # The batch is foreseen with what was known before it; the others hear of it at once.
-    likelihood, own = algorithm.problem.likelihood, at(states, context).belief
-    taught = own.update(likelihood, in_force, batch, counts)
-    heard = jax.tree.map(lambda all_, one: all_.at[context].set(one), states.belief, taught)
+    ones = jnp.ones(batch.shape[0])
+    # The batch is foreseen with what was known before it; the other groups hear of it at once.
+    taught = at(states, group).belief.update(policy.problem.likelihood, x, batch, ones)
+    heard = jax.tree.map(lambda all_, one: all_.at[group].set(one), states.belief, taught)
     before, after = pool.lend(states.belief), pool.lend(heard)
 
     def one(number: Array, state: State) -> tuple[State, Info]:
-        here = number == context
+        here = number == group
         loan = Loan(jnp.where(here, before.gained, after.gained))
         lent = eqx.tree_at(lambda s: s.belief, state, loan.to(state.belief))
-        new, info = algorithm.step(lent, batch, weight=jnp.where(here, counts, 0.0), x=in_force)
+        new, info = policy.step(lent, batch, weight=jnp.where(here, ones, 0.0), x=x)
         learned = loan.back(new.belief, state.belief)
         belief = jax.tree.map(
             lambda after, before: jnp.where(here, after, before), learned, state.belief
         )
         return eqx.tree_at(lambda s: s.belief, new, belief), info
 
+    count = states.stage.shape[0]
     new, infos = jax.vmap(one)(jnp.arange(count), states)
-    return new, at(infos, context)
+    return new, at(infos, group)
 
 
 def _top(values: Array) -> Array:

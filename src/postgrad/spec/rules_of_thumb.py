@@ -90,11 +90,12 @@ def normal(past: Demands, cost: UnderageOverage, feasible: FeasibleSet) -> np.nd
     """
     underage, overage = _unit_costs(cost, len(past))
     mean, deviation = (np.asarray([f(d) for d in past]) for f in (np.mean, np.std))
+    bounds = [np.asarray(side) for side in feasible.bounds()]
 
     def orders(price: np.ndarray | float) -> np.ndarray:
         share = (underage - price) / (underage + overage)
         order = mean + deviation * ndtri(np.clip(share, 1e-12, 1 - 1e-12))
-        return np.clip(order, *map(np.asarray, feasible.bounds()))
+        return np.clip(order, *bounds)
 
     if not isinstance(feasible, Budget):
         return orders(0.0)

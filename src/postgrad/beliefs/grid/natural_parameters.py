@@ -11,8 +11,6 @@ from jax import lax
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int, PyTree
 
-from postgrad.numerics.vmap_last_axis import vmap_last
-
 # Points come in leaves, and leaves in blocks: a draw finds its block, its leaf, its point.
 LEAF = 128
 # How many points `sort_out` takes at a time; points are padded to a multiple of this.
@@ -27,13 +25,14 @@ class Rows(eqx.Module):
     """Natural parameters and log-prior of points.
 
     Attributes:
-        natural: phi_i.
+        natural: phi_i; the points of a block lie side by side in memory, so that loops over them
+            vectorise.
         log_prior: log pi_0(theta_i); -inf where a block is padded.
         index: i.
         blocks: How many blocks are in use.
     """
 
-    natural: Float[Array, "blocks rows m"]
+    natural: Float[Array, "blocks m rows"]
     log_prior: Float[Array, "blocks rows"]
     index: Int[Array, "blocks rows"]
     blocks: Int[Array, ""]
@@ -44,20 +43,26 @@ class Rows(eqx.Module):
 
     def leaf_log_weights(self, leaf: Array, statistics: Float[Array, " m"]) -> Array:
         """The same for one leaf."""
-        natural = self.natural.reshape(-1, LEAF, self.natural.shape[-1])[leaf]
-        return natural @ statistics + self.log_prior.reshape(-1, LEAF)[leaf]
+        blocks, m, rows = self.natural.shape
+        leaves = rows // LEAF
+        natural = self.natural.reshape(blocks, m, leaves, LEAF)[leaf // leaves, :, leaf % leaves]
+        return statistics @ natural + self.log_prior.reshape(-1, LEAF)[leaf]
 
     def point(self, row: Array) -> Array:
         """The number of the point in a row."""
         return self.index.reshape(-1)[row]
 
+    def table(self) -> Float[Array, "n m"]:
+        """phi_i of all rows, one after the other."""
+        return jnp.swapaxes(self.natural, 1, 2).reshape(-1, self.natural.shape[1])
 
-def _product(natural: Float[Array, "rows m"], statistics: Float[Array, " m"]) -> Array:
-    """phi_i . S of each row; of few statistics as a sum, which XLA fuses with what follows."""
-    m = natural.shape[1]
+
+def _product(natural: Float[Array, "m rows"], statistics: Float[Array, " m"]) -> Array:
+    """phi_i . S of each row; if there are few statistics, such that it fuses with what follows."""
+    m = natural.shape[0]
     if m > _FEW:
-        return natural @ statistics
-    return sum((natural[:, k] * statistics[k] for k in range(m)), jnp.zeros(()))
+        return statistics @ natural
+    return sum((natural[k] * statistics[k] for k in range(m)), jnp.zeros(()))
 
 
 class Tally(eqx.Module):
@@ -119,7 +124,7 @@ def log_normaliser(rows: Rows, statistics: Float[Array, " m"]) -> Float[Array, "
         weights = jnp.exp(log_weights - higher)
         shrink = jnp.exp(peak - higher)
         total = total * shrink + jnp.sum(weights)
-        return higher, total, moment * shrink + weights @ rows.natural[block]
+        return higher, total, moment * shrink + rows.natural[block] @ weights
 
     start = (jnp.asarray(_BOTTOM), jnp.zeros(()), jnp.zeros_like(fixed))
     peak, total, moment = lax.fori_loop(0, rows.blocks, visit, start)
@@ -159,14 +164,12 @@ def sort_out(
         Marks, (blocks * rows,), and for each run log sum_out pi_0(theta_i) exp((1 - share) phi_i
         . S) over the points that are not marked.
     """
-    # In larger blocks, since no other loop shares the caches with this one.
-    natural = rows.natural.reshape(-1, SEARCHED, rows.natural.shape[-1])
-    log_prior = rows.log_prior.reshape(-1, SEARCHED)
+    natural, log_prior = rows.natural, rows.log_prior
 
     def visit(block: Array, so_far: tuple[Array, Array]) -> tuple[Array, Array]:
         near, total = so_far
         prior = log_prior[block][:, None]
-        below = natural[block] @ statistics + prior - peak
+        below = natural[block].T @ statistics + prior - peak
         here = jnp.any(below >= -gap, axis=1)
         tempered = jnp.exp(share * prior + (1.0 - share) * below)
         total += jnp.sum(jnp.where(here[:, None], 0.0, tempered), axis=0)
@@ -180,13 +183,16 @@ def sort_out(
 def take(rows: Rows, index: Int[Array, "blocks rows"], count: Array) -> Rows:
     """The first `count` of the indexed points, in blocks of their own."""
     put = lax.dynamic_update_index_in_dim
-    natural, log_prior = rows.natural.reshape(-1, rows.natural.shape[-1]), rows.log_prior.ravel()
+    size = rows.log_prior.shape[1]
     place = jnp.arange(index.shape[1])
 
     def copy(block: Array, taken: tuple[Array, Array]) -> tuple[Array, Array]:
         used = block * index.shape[1] + place < count
-        prior = jnp.where(used, log_prior[index[block]], -jnp.inf)
-        return put(taken[0], natural[index[block]], block, 0), put(taken[1], prior, block, 0)
+        source, row = index[block] // size, index[block] % size
+        prior = jnp.where(used, rows.log_prior[source, row], -jnp.inf)
+        return put(taken[0], rows.natural[source, :, row].T, block, 0), put(
+            taken[1], prior, block, 0
+        )
 
     blocks = (-(-count // index.shape[1])).astype(jnp.int32)
     nothing = jnp.zeros_like(rows.natural), jnp.full_like(rows.log_prior, -jnp.inf)
@@ -198,4 +204,5 @@ def sweep_runs(rows: Rows, statistics: Float[Array, " m *runs"]) -> Tally:
     """`sweep` from a blank tally, for one run or for a stack of them along the last axis."""
     if statistics.ndim == 1:
         return sweep(rows, statistics, blank(rows))
-    return vmap_last(lambda one: sweep(rows, one, blank(rows)), statistics[:, 0])(statistics)
+    each = jax.vmap(lambda one: sweep(rows, one, blank(rows)))(statistics.T)
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), each)

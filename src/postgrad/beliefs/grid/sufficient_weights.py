@@ -90,9 +90,8 @@ class SufficientWeights(Weights):
 
     @property
     def log_weights(self) -> Array:
-        """The log-weights of all points, live or not."""
-        natural = self.everything.natural.reshape(-1, self.statistics.shape[0] - 1)
-        values = natural @ self.statistics[:-1] + self.everything.log_prior.ravel()
+        """Of all points, live or not."""
+        values = self.everything.table() @ self.statistics[:-1] + self.everything.log_prior.ravel()
         return (values - jnp.max(values))[: self.size]
 
     def update(
@@ -155,7 +154,7 @@ class SufficientWeights(Weights):
         moves = problem.kind(x, theta).depends_on_decision
         if type(family) is not type(self.family) or moves != (self.shift is not None):
             return False
-        table = self.everything.natural.reshape(-1, self.statistics.shape[0] - 1)
+        table = self.everything.table()
         return agrees(self.family, problem.model, x, thetas, self.shift, table[trials])
 
     @property
@@ -282,7 +281,7 @@ def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) 
     everything = Rows(
         natural, jnp.asarray(prior), jnp.asarray(index), jnp.asarray(len(prior), jnp.int32)
     )
-    nothing = jnp.zeros(natural.shape[-1] + 1)
+    nothing = jnp.zeros(natural.shape[1] + 1)
     return SufficientWeights(
         family=family,
         shift=shift,
@@ -314,8 +313,8 @@ def _in_blocks(leaf: Array, pad: int, block: int) -> Array:
 @eqx.filter_jit
 def _tabulate(
     family: ExponentialFamily, model: Model, x: Decision, blocks: PyTree
-) -> tuple[Float[Array, "blocks rows m"], Bool[Array, " n"]]:
-    """phi_i(x), and whether the model at point i is not a proper member of the family."""
+) -> tuple[Float[Array, "blocks m rows"], Bool[Array, " n"]]:
+    """phi_i(x), and whether point i is no proper member of the family."""
     middle = jax.tree.map(lambda leaf: leaf[leaf.shape[0] // 2, 0], blocks)
     y = model(x, middle).sample(random.key(0))
 
@@ -328,7 +327,7 @@ def _tabulate(
         return natural, ~(equal & has_proper_parameters(law))
 
     natural, wrong = lax.map(jax.vmap(one), blocks)
-    return natural, wrong.reshape(-1)
+    return jnp.swapaxes(natural, 1, 2), wrong.reshape(-1)
 
 
 def sample(n: int) -> np.ndarray:

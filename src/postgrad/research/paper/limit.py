@@ -87,7 +87,7 @@ def _sufficient(belief: Grid) -> SufficientWeights:
 def _shares(belief: Grid, records: Float[np.ndarray, "runs k"]) -> Float[np.ndarray, "runs 3 5 5"]:
     """pi_t(mean_i, variance_i) of each item, summed over everything else."""
     rows = _sufficient(belief).everything
-    natural = np.asarray(rows.natural).reshape(-1, rows.natural.shape[-1])[: 5**9]
+    natural = np.asarray(rows.table())[: 5**9]
     shares = []
     for some in np.array_split(records[:, :-1], -(-len(records) // _TOGETHER)):
         for log_weights in some @ natural.T:  # the prior is uniform

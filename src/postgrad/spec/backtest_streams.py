@@ -1,0 +1,227 @@
+"""The decisions of every day of a table, from the engine: nothing is known before its time.
+
+Each item is a stream of the engine; with groups of days (`split_by`), one stream for each item and
+group. The engine computes the decision after each of a stream's batches. The decision of a day is
+the one after the batches that were known before that day: see `_known_before`.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from postgrad.algorithm.bayesian_sgd import BayesianSGD
+from postgrad.beliefs import Belief
+from postgrad.engine import bulk
+from postgrad.engine.stage import is_possible
+from postgrad.errors import BatchError, SettingError
+from postgrad.problem.problem import Problem, kind_of
+from postgrad.spec import partial_pooling
+from postgrad.spec.demand_table import DemandTable
+from postgrad.spec.partial_pooling import Pool
+
+
+class DailyDecisions(NamedTuple):
+    """Our decisions.
+
+    Attributes:
+        decisions: Days by items.
+        spread: The standard deviation of what is not known about each decision; NaN if not told.
+        data_depend: Whether the model says that other decisions lead to other data.
+    """
+
+    decisions: np.ndarray
+    spread: np.ndarray
+    data_depend: bool
+
+
+class _Stage(eqx.Module):
+    """One stage of one stream, from its table of batches.
+
+    Attributes:
+        policy: Whose problem is replaced by the stream's own.
+        rest: What the problems of all streams have in common: functions, names.
+        pool: What the groups have in common; None if each group is a stream.
+    """
+
+    policy: BayesianSGD
+    rest: Problem
+    pool: Pool | None
+
+    def __call__(self, own: "_Own", state: Any, t: Array) -> tuple[Any, PyTree]:
+        problem = eqx.combine(own.numbers, self.rest)
+        policy = eqx.tree_at(lambda policy: policy.problem, self.policy, problem)
+        batch, x, group = jax.tree.map(
+            lambda leaf: leaf[t - 1], (own.batches, own.in_force, own.group)
+        )
+        before = state if self.pool is None else partial_pooling.at(state, group)
+        in_force = before.decision if x is None else x
+        if self.pool is None:
+            # The stage's number is the same in all streams: draws that need no more are shared.
+            counted = eqx.tree_at(lambda state: state.stage, state, t)
+            new, info = policy.step(counted, batch[None], x=in_force)
+        else:
+            new, info = partial_pooling.step(policy, self.pool, state, group, batch[None], in_force)
+        possible = is_possible(policy, before, batch[None], in_force, info.log_predictive)
+        return new, (new.decision, info.outlook.epistemic, possible)
+
+
+class _Own(NamedTuple):
+    """What differs from stream to stream, in its own stages.
+
+    Attributes:
+        numbers: The arrays of the stream's problem.
+        batches: One observation a stage.
+        in_force: The decision under which each arose; None if the data do not depend on it.
+        group: The group of each.
+    """
+
+    numbers: Problem
+    batches: Float[Array, "n ..."]
+    in_force: Float[Array, "n ..."] | None
+    group: Int[Array, " n"]
+
+
+def daily_decisions(
+    problems: list[Problem],
+    belief: Belief,
+    start: np.ndarray,
+    table: DemandTable,
+    pool: Pool | None,
+    options: dict[str, Any],
+    progress: bulk.Progress,
+) -> DailyDecisions:
+    """Our decision on each day, from what was known by then.
+
+    Args:
+        problems: One for each item, or a single one for all items.
+        belief: pi_0 of each.
+        start: x_1 of each item.
+        table: The data.
+        pool: What the groups have in common.
+        options: As for `BayesianSGD`.
+        progress: Called with what is being done, and how much of it is done, of how much.
+
+    Raises:
+        BatchError: If the model excludes some of the data.
+        SettingError: If settings do not fit.
+    """
+    joint = len(problems) < len(start)
+    policy = BayesianSGD(problems[0], **options)
+    if pool is not None:
+        pool.check(belief)
+    units = start[None] if joint else start
+    begun = {x.tobytes(): policy.init(belief, x) for x in units}
+    theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
+    likelihood, x_1 = problems[0].likelihood, begun[units[0].tobytes()].x
+    data_depend = kind_of(likelihood, x_1, theta).depends_on_decision
+    if table.in_force is None and data_depend:
+        raise SettingError(
+            "the data depend on the decision: in_force must say under which decisions they arose "
+            "(the stock that limited sales, the price that was asked)"
+        )
+    known, shape = _known(table, joint), (len(table.demand), len(problems), *units.shape[1:])
+    demand = np.where(table.known, table.demand, _usual(table)).reshape(shape)
+    in_force = None if table.in_force is None else table.in_force.reshape(shape)
+
+    # One stream for each unit, or for each unit and group; its stages are the days it learns from.
+    one_group = pool is not None or table.groups == 1
+    streams = [(u, g) for u in range(len(units)) for g in range(1 if one_group else table.groups)]
+    learned = [np.flatnonzero(known[:, u] & (one_group | (table.group == g))) for u, g in streams]
+    horizon = max(1, *map(len, learned))
+    index = np.stack([np.resize(days, horizon) if len(days) else np.zeros(horizon, int)
+                      for days in learned])  # fmt: skip
+    unit = np.asarray([u for u, _ in streams])
+    numbers, rest = _stacked(problems, unit)
+    own = _Own(
+        numbers,
+        jnp.asarray(demand[index, unit[:, None]]),
+        None if in_force is None else jnp.asarray(in_force[index, unit[:, None]]),
+        jnp.asarray(table.group[index]),
+    )
+    states = [begun[units[u].tobytes()] for u, _ in streams]
+    if pool is not None:
+        states = [partial_pooling.stack(state, table.groups) for state in states]
+    stage = _Stage(policy, rest, pool)
+    told = bulk.run(stage, bulk.beginning(states, rows=horizon), own, horizon, progress)
+    decided, epistemic, possible = told
+    _check_possible(table, learned, unit, np.asarray(possible), joint)
+
+    decisions = np.empty(shape)
+    spread = np.full(shape, np.nan)
+    for s, (u, g) in enumerate(streams):
+        first = states[s].decision
+        after = np.concatenate([np.asarray(first)[None], decided[s]])
+        for day in range(len(decisions)):
+            group = table.group[day]
+            if not one_group and group != g:
+                continue
+            count = _known_before(learned[s], day, table.delay)
+            now = after[count] if pool is None else after[count][group]
+            decisions[day, u] = now
+            same = np.flatnonzero(table.group[learned[s][:count]] == group)
+            if same.size:
+                spread[day, u] = epistemic[s][same[-1]]
+    days = table.demand.shape
+    return DailyDecisions(decisions.reshape(days), spread.reshape(days), data_depend)
+
+
+def _known_before(learned: np.ndarray, day: int, delay: int) -> int:
+    """How many of a stream's batches are known when the decision of a day is issued."""
+    return int(np.searchsorted(learned, day - delay))
+
+
+def _known(table: DemandTable, joint: bool) -> Bool[np.ndarray, "days units"]:
+    if not joint:
+        return table.known
+    missing = np.flatnonzero(table.known.any(axis=1) & ~table.known.all(axis=1))
+    if missing.size:
+        day = missing[0]
+        absent, items = int((~table.known[day]).sum()), table.known.shape[1]
+        raise BatchError(
+            f"day {day}: {absent} of {items} demands are missing; items that are decided together "
+            f"need all of them, or none"
+        )
+    return table.known.all(axis=1, keepdims=True)
+
+
+def _usual(table: DemandTable) -> np.ndarray:
+    """A possible demand for days of which nothing is learned: the median of each item."""
+    with np.errstate(all="ignore"):
+        middle = [np.median(column[~np.isnan(column)]) for column in table.demand.T]
+    return np.nan_to_num(np.asarray(middle))
+
+
+def _stacked(problems: list[Problem], unit: np.ndarray) -> tuple[Problem, Problem]:
+    """The numbers of each stream's problem along a leading axis, and the rest of all problems."""
+    parts = [eqx.partition(problem, eqx.is_array) for problem in problems]
+    if any(not eqx.tree_equal(rest, parts[0][1]) for _, rest in parts):
+        raise SettingError("the problems of the items may differ in numbers only")
+    try:
+        numbers = jax.tree.map(
+            lambda *leaves: jnp.stack(leaves)[unit], *(numbers for numbers, _ in parts)
+        )
+    except (ValueError, TypeError) as problem:
+        raise SettingError(f"the problems of the items have other shapes: {problem}") from problem
+    return numbers, parts[0][1]
+
+
+def _check_possible(
+    table: DemandTable,
+    learned: list[np.ndarray],
+    unit: np.ndarray,
+    possible: np.ndarray,
+    joint: bool,
+) -> None:
+    for days, u, fine in zip(learned, unit, possible, strict=True):
+        wrong = np.flatnonzero(~fine[: len(days)])
+        if wrong.size:
+            day = days[wrong[0]]
+            what = table.demand[day] if joint else table.demand[day, u]
+            raise BatchError(
+                f"the demand {what} of day {day}, item {'all' if joint else u}, is impossible under"
+                f" the model"
+            )

@@ -1,0 +1,93 @@
+"""A table of demand, as backtests read it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from postgrad.algorithm.separable_cost import costs_by_item
+from postgrad.errors import BatchError, SettingError
+from postgrad.numerics.validate import as_count, as_matrix
+from postgrad.problem.problem import Problem
+
+
+class DemandTable:
+    """What was asked for on each day, when it became known, and under which decisions it arose.
+
+    Attributes:
+        demand: Days by items; NaN where it is not known.
+        known: Where it is known.
+        columns: The names of a frame's columns; None for arrays.
+        group: The number of each day's group; all 0, if days are not split.
+        groups: How many groups there are.
+        delay: Days until a demand is known, beyond the next morning.
+        in_force: The decisions under which the data arose; zero where no demand is known.
+    """
+
+    def __init__(self, demand: Any, split_by: Sequence[str] | None, in_force: Any, delay: int):
+        """See `backtest`.
+
+        Raises:
+            BatchError: If the demand is no table of numbers.
+            SettingError: If the other tables do not have its shape.
+        """
+        self.columns: Sequence[str] | None = None
+        if hasattr(demand, "__arrow_c_stream__"):
+            demand, self.columns = as_matrix(demand)
+        self.demand = _as_table(demand)
+        self.known = ~np.isnan(self.demand)
+        days = len(self.demand)
+        labels = [""] * days if split_by is None else list(split_by)
+        if len(labels) != days:
+            raise SettingError(f"split_by must have one entry for each of {days} days")
+        self.group = np.unique(labels, return_inverse=True)[1]
+        self.groups = int(self.group.max()) + 1
+        self.delay = delay if delay == 0 else as_count(delay, SettingError, "delay")
+        self.in_force = None if in_force is None else self._in_force(in_force)
+
+    def _in_force(self, in_force: Any) -> np.ndarray:
+        try:
+            table = np.asarray(in_force, float)
+        except (ValueError, TypeError) as problem:
+            raise SettingError(f"in_force must be a table of numbers: {problem}") from problem
+        if table.size != self.demand.size:
+            raise SettingError(f"in_force must have the demand's shape {self.demand.shape}")
+        table = table.reshape(self.demand.shape)
+        missing = np.argwhere(self.known & ~np.isfinite(table))
+        if missing.size:
+            day, item = missing[0]
+            raise BatchError(
+                f"in_force must say under which decision the demand {self.demand[day, item]} of "
+                f"day {day}, item {item}, arose, got {table[day, item]}"
+            )
+        return np.where(self.known, table, 0.0)
+
+    def costs(self, problems: Sequence[Problem], decisions: np.ndarray) -> np.ndarray:
+        """What decisions cost: days by items.
+
+        Days by one column, if all items have one cost that does not add over them. Zero where a
+        demand is not known.
+        """
+        x, demand = jnp.asarray(decisions), jnp.asarray(np.where(self.known, self.demand, 0.0))
+        if len(problems) == demand.shape[1]:
+            columns = [
+                jax.vmap(problem.cost)(x[:, i], demand[:, i]) for i, problem in enumerate(problems)
+            ]
+            return np.where(self.known, np.stack(columns, axis=1), 0.0)
+        each = costs_by_item(problems[0].cost, x, demand)
+        return np.where(self.known[:, : each.shape[1]], each, 0.0)
+
+
+def _as_table(demand: Any) -> np.ndarray:
+    try:
+        table = np.asarray(demand, float)
+    except (ValueError, TypeError) as problem:
+        raise BatchError(f"demand must be a table of numbers: {problem}") from problem
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or table.size == 0:
+        raise BatchError(f"demand must be days by items, got shape {table.shape}")
+    if np.isinf(table).any():
+        raise BatchError("demand must be finite, or NaN where it is not known")
+    return table
