@@ -220,7 +220,9 @@ def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
 
     again = []
     unfocused = focus.unfocused
-    monkeypatch.setattr(focus, "unfocused", lambda state: again.append(1) or unfocused(state))
+    monkeypatch.setattr(
+        focus, "unfocused", lambda *args, **options: again.append(1) or unfocused(*args, **options)
+    )
     monkeypatch.setattr(sufficient, "_GAP", gap)
     with_focus = run()
     assert (len(again) > 0) == (gap < 50.0)
