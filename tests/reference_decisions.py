@@ -444,8 +444,9 @@ def estimated(gradient: pg.gradients.Gradient, name: str) -> Numbers:
     def estimates(belief: pg.beliefs.Grid, x: Any, keys: Any) -> Any:
         belief = belief.update(problem.likelihood, x, jnp.asarray([6.0, 3.0]))
         thetas = belief.sample(keys[0], (8,))
-        one = functools.partial(gradient.estimate, problem, belief, x)
-        return jax.vmap(one)(thetas, keys[1:])
+        sample = functools.partial(pg.gradients.Sample, mixture=belief)
+        one = jax.vmap(lambda theta, key: gradient.estimate(problem, x, sample(theta, key)))
+        return one(thetas, keys[1:])
 
     prior = pg.beliefs.Grid(points, jnp.linspace(2.0, 1.0, len(points)))
     return {"estimates": estimates(prior, jnp.asarray(x), random.split(random.key(4), 9))}
