@@ -1,4 +1,4 @@
-"""The README's example by hand in JAX: what `first_decision.py` measures postgrad's example against.
+"""The README's example by hand in JAX, against which `first_decision.py` measures postgrad.
 
 The posterior on the grid theta in {5, ..., 25}; the averaged cost on 4,096 fixed draws (256 thetas
 of 16 demands each), with its slope; the best of 64 orders between 1 and 100, and 45 steps inside
@@ -77,7 +77,7 @@ def descend(thetas, levels):
         following = jnp.where(scanning & ~last_place, LOW + (i + 1) * gap, step)
         return following, best, least, low, high, slope_low, slope_high
 
-    # float64 as the arguments are, not Python's floats, whose weak type would compile a second time.
+    # float64, as the arguments are: the weak type of Python's floats would compile a second time.
     start = tuple(jnp.array([LOW, LOW, jnp.inf, LOW, HIGH, -jnp.inf, jnp.inf], jnp.float64))
     return lax.fori_loop(0, PLACES + STEPS, one_evaluation, start)[1]
 
