@@ -8,8 +8,8 @@ Each program runs in a process of its own with nothing cached on disk:
 
 Printed are user and system seconds from the start of the process to the end of the program, as
 multiples of the program by hand (which runs before and after the others; the mean counts), and for
-each compiled program its kernels and the seconds that it took to compile. A kernel is a fusion in
-XLA's optimised program; programs of one name are listed together.
+each compiled program its kernels and the seconds on the clock that it took to compile. A kernel is
+a fusion in XLA's optimised program; programs of one name are listed together.
 
     python benchmarks/first_decision.py [--json]
 """
@@ -150,7 +150,7 @@ def _show(name: str, result: dict[str, Any]) -> None:
     print(f"{name}: {result['processor_s']:.2f} processor seconds")
     listed = {label: about for label, about in result["programs"].items() if about["kernels"]}
     for label, about in sorted(listed.items(), key=lambda item: -item[1]["compile_s"]):
-        print(f"  {label}: {about['compile_s']:.1f} s to compile; kernels {about['kernels']}")
+        print(f"  {label}: {about['compile_s']:.1f} s on the clock to compile; kernels {about['kernels']}")
     others = [about for label, about in result["programs"].items() if label not in listed]
     print(
         f"  others, of fewer than {FEW} kernels: {sum(o['compiled'] for o in others)} programs, "

@@ -141,8 +141,8 @@ def first_decision(program: str) -> tuple[float, str]:
     about = result["programs"][program]
     large = [k for p in about["programs"].values() for k in p["kernels"]]
     compiling = sum(p["compile_s"] for p in about["programs"].values())
-    note = f"{about['processor_s']:.1f} s, {compiling:.1f} s of it compiling; kernels {large}"
-    return result["ratios"][program], note
+    note = f"{about['processor_s']:.1f} s; compiling, on the clock, {compiling:.1f} s"
+    return result["ratios"][program], f"{note}; kernels {large}"
 
 
 def limit(*names: str, runs: int, horizon: int) -> tuple[float, str]:
