@@ -150,7 +150,8 @@ def _show(name: str, result: dict[str, Any]) -> None:
     print(f"{name}: {result['processor_s']:.2f} processor seconds")
     listed = {label: about for label, about in result["programs"].items() if about["kernels"]}
     for label, about in sorted(listed.items(), key=lambda item: -item[1]["compile_s"]):
-        print(f"  {label}: {about['compile_s']:.1f} s on the clock to compile; kernels {about['kernels']}")
+        kernels = about["kernels"]
+        print(f"  {label}: {about['compile_s']:.1f} s on the clock to compile; kernels {kernels}")
     others = [about for label, about in result["programs"].items() if label not in listed]
     print(
         f"  others, of fewer than {FEW} kernels: {sum(o['compiled'] for o in others)} programs, "
