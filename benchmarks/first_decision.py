@@ -36,6 +36,12 @@ BARS = {"readme": 5.0, "own law": 15.0}
 FEW = 10
 
 
+def processor_of_children() -> float:
+    """User and system seconds of the processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def fresh(command: list[str]) -> tuple[str, float]:
     """The standard output of a command with nothing cached, and its user and system seconds.
 
@@ -45,14 +51,13 @@ def fresh(command: list[str]) -> tuple[str, float]:
     with tempfile.TemporaryDirectory() as empty:
         environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
         environment |= {"JAX_ENABLE_COMPILATION_CACHE": "false", "XDG_CACHE_HOME": empty}
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = processor_of_children()
         done = subprocess.run(
             command, cwd=HERE.parent, env=environment, capture_output=True, text=True
         )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = processor_of_children() - before
     if done.returncode:
         raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()[-300:]}")
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return done.stdout, seconds
 
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from first_decision import BARS, HERE, fresh
+from first_decision import BARS, HERE, fresh, processor_of_children
 
 ROOT = HERE.parent
 POSTGRAD = [sys.executable, "-c", "from postgrad.cli import main; main()"]
@@ -302,7 +302,7 @@ def figure(value: float) -> str:
 
 def result_of(row: Row) -> dict[str, Any]:
     """The row's value and verdict; whatever went wrong is part of the result."""
-    started = time.perf_counter()
+    started, processor = time.perf_counter(), processor_of_children()
     result: dict[str, Any] = {"name": row.name, "what": row.what, "bar": row.bar}
     try:
         value, note = row.measure()
@@ -312,7 +312,11 @@ def result_of(row: Row) -> dict[str, Any]:
     except Exception as error:
         text = re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")
         result |= {"verdict": "failed", "note": text[-200:]}
-    return result | {"recorded": row.recorded, "seconds": time.perf_counter() - started}
+    spent = {
+        "seconds": time.perf_counter() - started,
+        "processor_s": processor_of_children() - processor,
+    }
+    return result | {"recorded": row.recorded} | spent
 
 
 def line(result: dict[str, Any]) -> str:
@@ -349,7 +353,8 @@ def main() -> int:
         (options.out / "standing.json").write_text(json.dumps(results, indent=1))
     counts = collections.Counter(result["verdict"] for result in results)
     print(", ".join(f"{number} {verdict}" for verdict, number in counts.items()), end="; ")
-    print(f"{sum(r['seconds'] for r in results) / 60:.1f} minutes")
+    minutes = {key: sum(r[key] for r in results) / 60 for key in ("seconds", "processor_s")}
+    print("{seconds:.1f} minutes, {processor_s:.1f} of processor".format(**minutes))
     return int(any(r["verdict"] in ("worse", "failed") for r in results))
 
 
