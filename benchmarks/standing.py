@@ -21,6 +21,7 @@ import argparse
 import collections
 import functools
 import json
+import os
 import re
 import sys
 import tempfile
@@ -171,20 +172,24 @@ def testbed(*problems: str) -> tuple[float, str]:
 
 
 def newsvendor(name: str) -> tuple[float, str]:
+    """Processor seconds of a stage; 325 is what 25 s on two cores come to (0.16 s in NumPy)."""
     result = benchmark("newsvendor.py", "--names", name, "--rounds", "1")[name]
     first, later = result["first call, s"], result["later calls, s"]
-    return result["NumPy stage / first call"], f"first call {first:.1f} s, later {later:.1f} s"
+    return result[
+        "NumPy stage / first call, processor"
+    ], f"first call {first:.1f} s, later {later:.1f} s"
 
 
 def newsvendor_from_the_shell() -> tuple[float, str]:
     """Seconds on the clock of 100 runs of 1,000 stages, figure and report included."""
     with tempfile.TemporaryDirectory() as out:
-        start = time.perf_counter()
+        load, start = os.getloadavg()[0] - 1.0, time.perf_counter()  # one is this run itself
         arguments = ("newsvendor-dependent", "--algorithms", "bayesian-sgd", "--out", out)
         _, processor = command("reproduce", *arguments)
         seconds = time.perf_counter() - start
-    note = f"on the clock: two idle cores are assumed; {processor:.1f} processor seconds"
-    return seconds, note
+    if load > 0.5:
+        raise Skipped(f"needs idle cores; load {load:.1f}, {processor:.1f} processor seconds")
+    return seconds, f"{processor:.1f} processor seconds"
 
 
 def quadratics() -> tuple[float, str]:
@@ -255,7 +260,7 @@ ROWS = [
         lambda: limit("newsvendor-dependent", runs=40, horizon=100)),
     Row("testbed/share", "problems where the default is best or tied", ">= 1",
         lambda: testbed("newsvendor-1d-dependent", "quadratic-1d-dependent", "pricing-linear")),
-    *(Row(f"newsvendor/{name.split('-')[1]}", "dense NumPy stage / ours, first call", ">= 650",
+    *(Row(f"newsvendor/{name.split('-')[1]}", "dense NumPy stage / ours, first call", ">= 325",
           lambda name=name: newsvendor(name)) for name in NEWSVENDORS),
     Row("newsvendor/shell", "2 million points, 100 x 1,000, seconds", "<= 25",
         newsvendor_from_the_shell),
