@@ -4,8 +4,8 @@ For 100 runs of 1,000 stages of Bayesian-SGD it prints the time of a first call 
 it (the grid, compilation), that of later calls (the best of several), and how many times faster a
 stage of a run is than a dense stage in plain NumPy (`plain_newsvendor.py`): as the density's
 definition says, and as one matrix product. "Points" are grid points times stages times runs, all of
-the posterior that is followed, whether they had to be computed or not. "Processor" counts the seconds
-of all threads, so that the ratio holds on a busy machine too.
+the posterior that is followed, whether they had to be computed or not. "Processor" counts the
+seconds of all threads, so that the ratio holds on a busy machine too.
 
     python benchmarks/newsvendor.py [--runs 100] [--horizon 1000] [--rounds 3] [--exact N] [--json]
 
