@@ -2,12 +2,14 @@
 
     python benchmarks/ablation.py [--jobs NAME ...] [--variants NAME ...] [--rounds 2] [--json]
     python benchmarks/ablation.py --job NAME --variant NAME
+    python benchmarks/ablation.py --accuracy 256 --variant "no lattice"
 
 The second form does one job once, in this process, and prints its times as JSON: the first call
 since the start of the process (imports and compiling included) and the best of later calls, as
 processor time and by the clock. The first form does this in a fresh process for each variant of
 each job, takes the least of several rounds, and prints times and ratios to the variant "as is". A
-trick pays if without it a first call takes 1.3 times or a later one 1.5 times as long.
+trick pays if without it a first call takes 1.3 times or a later one 1.5 times as long. The third
+form prints how far decisions are from the best ones, which evenly spread draws are there for.
 """
 
 import time
@@ -29,6 +31,7 @@ from jax import random  # noqa: E402
 
 import postgrad as pg  # noqa: E402
 from postgrad.paper.experiments import EXPERIMENTS  # noqa: E402
+from postgrad.paper.limit import LIMITS  # noqa: E402
 
 Job = Callable[[], object]
 
@@ -81,6 +84,51 @@ def _jax_gamma() -> None:
     _replace("draws.log_gamma", random.loggamma)
 
 
+@jax.tree_util.register_pytree_node_class
+class _Leaves:
+    """Arrays that a program returns one by one, and that are made words of on the host."""
+
+    def __init__(self, arrays: list[Any]):
+        self.arrays = arrays
+
+    @property
+    def size(self) -> int:
+        return sum(array.size for array in self.arrays)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        host = [np.asarray(array) for array in self.arrays]
+        wide = [a if a.itemsize == 8 else a.astype(np.int64) for a in host]
+        return np.frombuffer(b"".join([a.tobytes() for a in wide]), np.uint64)
+
+    def tree_flatten(self) -> tuple[list[Any], None]:
+        return self.arrays, None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, arrays: Any) -> "_Leaves":
+        return cls(list(arrays))
+
+
+def _no_packing() -> None:
+    """The agent's program returns each array by itself instead of one array of words."""
+    runner, words = _module("runner"), _module("store.words")
+
+    class Words:
+        header_of, unpacked, as_leaf = words.header_of, words.unpacked, words.as_leaf
+
+        @staticmethod
+        def packed(arrays: Any) -> _Leaves:
+            return _Leaves([words._plain(array) for array in arrays.values()])
+
+    class Numbers:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(jax.numpy, name)
+
+        def concatenate(self, parts: list[_Leaves]) -> _Leaves:
+            return _Leaves([array for part in parts for array in part.arrays])
+
+    runner.words, runner.jnp = Words, Numbers()
+
+
 SWITCHES: dict[str, Callable[[], None]] = {
     "as is": lambda: None,
     "no split in simulation": lambda: _replace("hoist.hoist", _not_split, "simulation"),
@@ -90,6 +138,7 @@ SWITCHES: dict[str, Callable[[], None]] = {
     "no lattice": lambda: _replace("quasi.lattice_keys", _independent_keys),
     "no division": lambda: _replace("hoist.once", lambda draws, key: draws),
     "no vector width": lambda: setattr(_module("simulation"), "_COMPILER_OPTIONS", {}),
+    "no packing": _no_packing,
     "no own gamma": _jax_gamma,
     "no small chunks": lambda: _one_size(few=False),
     "no large chunks": lambda: _one_size(few=True),
@@ -100,6 +149,7 @@ LAYOUTS = {
     "plain": _L(),
     "plain, scan inside": _L(inside=True),
     "plain, runs last": _L(axis=-1),
+    "plain, chunks of 10": _L(chunk=10),
     "plain, chunks of 25": _L(chunk=25),
     "plain, chunks of 200": _L(chunk=200),
     "plain, chunks of 1000": _L(chunk=1000),
@@ -206,6 +256,32 @@ def measure(job: str, variant: str, later: int) -> dict[str, float]:
     return {**result, "later cpu": min(cpu), "later": min(wall)} if later else result
 
 
+def accuracy(variant: str, thetas: int, runs: int = 200, horizon: int = 20) -> dict[str, float]:
+    """How far the untuned default is from the best decision for the same posterior.
+
+    The root mean square over runs and stages 10, ..., 20, with 16 draws of xi for each theta.
+    """
+    SWITCHES[variant]()
+    result = {}
+    for name in ("quadratic-1d-independent", "quadratic-1d-dependent"):
+        experiment, limit = EXPERIMENTS[name], LIMITS[name]
+        instance = experiment.instance(experiment.region.feasible)
+        algorithm = pg.BayesianSGD(instance.problem, samples=(thetas, 16))
+        belief = pg.Grid(instance.points)
+        seen = pg.simulate(
+            algorithm, belief, instance.x, instance.theta,
+            runs=runs, horizon=horizon, batch_size=experiment.batch_size, record=limit.record,
+        )  # fmt: skip
+        start = algorithm.init(belief, instance.x)
+        gaps = []
+        for t in range(horizon // 2, horizon + 1):
+            record = jax.tree.map(lambda leaf, t=t: leaf[:, t], seen.record)
+            best = limit.decide(instance, start, record)
+            gaps.append(seen.decisions[:, t] - np.asarray(best).reshape(seen.decisions[:, t].shape))
+        result[name] = float(np.sqrt(np.mean(np.square(gaps))))
+    return result
+
+
 def _in_fresh_process(job: str, variant: str) -> dict[str, float]:
     command = [sys.executable, __file__, "--job", job, "--variant", variant]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -242,9 +318,13 @@ def main() -> None:
     parser.add_argument("--later", type=int, default=3, help="how many later calls")
     parser.add_argument("--jobs", nargs="+", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--variants", nargs="+", choices=every, default=every)
+    parser.add_argument("--accuracy", type=int, metavar="THETAS", help="errors, not times")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if options.accuracy:
+        print(json.dumps(accuracy(options.variant, options.accuracy)))
+        return
     if options.job:
         print(json.dumps(measure(options.job, options.variant, options.later)))
         return

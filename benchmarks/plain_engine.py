@@ -89,7 +89,9 @@ def simulator(
     stacked = jax.tree.map(
         lambda leaf: jnp.repeat(jnp.expand_dims(leaf, axis), chunk, axis % (leaf.ndim + 1)), moving
     )
-    fold = jax.jit(lambda first: jax.vmap(random.fold_in, (None, 0))(root, first + jnp.arange(chunk)))
+    fold = jax.jit(
+        lambda first: jax.vmap(random.fold_in, (None, 0))(root, first + jnp.arange(chunk))
+    )
     compiled = program.lower(shared, stacked, fold(0), 1, 1).compile()
     focuses = focus.can_focus(start)
 
