@@ -44,7 +44,7 @@ def feed(agent, numbers):
 
 def everything(agent):
     """All that is carried on."""
-    return agent._now.saved, agent.stage, agent.alarms
+    return agent._codec.save(agent._now), agent.stage, agent.alarms
 
 
 def test_an_agent_goes_on_where_it_was(tmp_path):

@@ -104,7 +104,7 @@ class StoredHistory:
         kept = self._store.checkpoint(stage)
         if kept is None:
             return self._stream.start, 0
-        return self._codec.restore(kept, self._store.stills(kept)), kept.stage
+        return self._codec.restore(kept, self._store.fixed_arrays(kept)), kept.stage
 
     def _again(self, before: Snapshot, batch: Batch) -> Snapshot:
         return self._stream.after(before, self._rows(batch), self._in_force(batch))
