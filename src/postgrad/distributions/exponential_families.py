@@ -146,16 +146,16 @@ class Univariate(eqx.Module):
         """The entries of phi."""
 
     @abc.abstractmethod
-    def statistics(self, y: Array) -> tuple[Array, ...]:
-        """The entries of T(y)."""
-
-    @abc.abstractmethod
-    def log_base(self, y: Array) -> Array:
-        """log b(y)."""
-
-    @abc.abstractmethod
     def supremum(self, *totals: Array) -> Array:
         """sup_phi phi . S."""
+
+    def statistics(self, y: Array) -> tuple[Array, ...]:
+        """The entries of T(y): (1, y), unless the family has others."""
+        return jnp.ones_like(y), y
+
+    def log_base(self, y: Array) -> Array:
+        """log b(y): zero, unless the family has another base measure."""
+        return jnp.zeros_like(y)
 
 
 class Coordinates(ExponentialFamily):
@@ -185,9 +185,10 @@ class Coordinates(ExponentialFamily):
 
 
 class Normal(Univariate):
-    """T(y) = (1, r, r^2) with r = y - origin."""
+    """T(y) = (1, r, r^2) with r = y - origin; for lognormal laws r = log y - origin, b(y) = 1/y."""
 
     origin: Float[Array, "..."]
+    of_logarithm: bool = eqx.field(static=True)
 
     def natural(self, member: Any) -> tuple[Array, ...]:
         """With mean m, variance v: (-(m^2/v + log 2 pi v)/2, m/v, -1/(2v))."""
@@ -197,12 +198,12 @@ class Normal(Univariate):
 
     def statistics(self, y: Array) -> tuple[Array, ...]:
         """Count, sum, squares."""
-        r = y - self.origin
+        r = (jnp.log(y) if self.of_logarithm else y) - self.origin
         return jnp.ones_like(r), r, r**2
 
     def log_base(self, y: Array) -> Array:
-        """Zero."""
-        return jnp.zeros_like(y)
+        """Zero; -log y for lognormal laws."""
+        return -jnp.log(y) if self.of_logarithm else jnp.zeros_like(y)
 
     def supremum(self, *totals: Array) -> Array:
         """-n/2 (log v + 1 + log 2 pi) at the sample variance v."""
@@ -211,42 +212,12 @@ class Normal(Univariate):
         return -0.5 * n * (jnp.log(variance) + 1.0 + _LOG_2_PI)
 
 
-class LogNormal(Univariate):
-    """The normal family of log y; log b(y) = -log y."""
-
-    origin: Float[Array, "..."]
-
-    def natural(self, member: Any) -> tuple[Array, ...]:
-        """The natural parameters of the law of log y."""
-        return Normal(self.origin).natural(member)
-
-    def statistics(self, y: Array) -> tuple[Array, ...]:
-        """The statistics of log y."""
-        return Normal(self.origin).statistics(jnp.log(y))
-
-    def log_base(self, y: Array) -> Array:
-        """-log y."""
-        return -jnp.log(y)
-
-    def supremum(self, *totals: Array) -> Array:
-        """The supremum for log y."""
-        return Normal(self.origin).supremum(*totals)
-
-
 class Exponential(Univariate):
     """T(y) = (1, y), phi = (log rate, -rate)."""
 
     def natural(self, member: Any) -> tuple[Array, ...]:
         """(log rate, -rate)."""
         return jnp.log(member.rate), -member.rate
-
-    def statistics(self, y: Array) -> tuple[Array, ...]:
-        """Count, sum."""
-        return jnp.ones_like(y), y
-
-    def log_base(self, y: Array) -> Array:
-        """Zero."""
-        return jnp.zeros_like(y)
 
     def supremum(self, *totals: Array) -> Array:
         """-n (log mean + 1)."""
@@ -266,10 +237,6 @@ class Gamma(Univariate):
         """Count, sum of logarithms, sum."""
         return jnp.ones_like(y), jnp.log(y), y
 
-    def log_base(self, y: Array) -> Array:
-        """Zero."""
-        return jnp.zeros_like(y)
-
     def supremum(self, *totals: Array) -> Array:
         """Infinite: the estimate of a shape has no closed form."""
         return jnp.full_like(totals[0], jnp.inf)
@@ -281,10 +248,6 @@ class Poisson(Univariate):
     def natural(self, member: Any) -> tuple[Array, ...]:
         """(-rate, log rate)."""
         return -member.rate, jnp.log(member.rate)
-
-    def statistics(self, y: Array) -> tuple[Array, ...]:
-        """Count, sum."""
-        return jnp.ones_like(y), y
 
     def log_base(self, y: Array) -> Array:
         """-log y!."""
@@ -304,14 +267,6 @@ class Bernoulli(Univariate):
         p = member.probs
         return jnp.log1p(-p), jnp.log(p) - jnp.log1p(-p)
 
-    def statistics(self, y: Array) -> tuple[Array, ...]:
-        """Count, sum."""
-        return jnp.ones_like(y), y
-
-    def log_base(self, y: Array) -> Array:
-        """Zero."""
-        return jnp.zeros_like(y)
-
     def supremum(self, *totals: Array) -> Array:
         """-n times the entropy of the share."""
         n, sums = totals
@@ -319,13 +274,9 @@ class Bernoulli(Univariate):
 
 
 @coordinate_family.register
-def _(member: dist.Normal) -> Univariate:
-    return Normal(jnp.broadcast_to(member.loc, member.batch_shape))
-
-
-@coordinate_family.register
-def _(member: dist.LogNormal) -> Univariate:
-    return LogNormal(jnp.broadcast_to(member.loc, member.batch_shape))
+def _(member: dist.Normal | dist.LogNormal) -> Univariate:
+    origin = jnp.broadcast_to(member.loc, member.batch_shape)
+    return Normal(origin, isinstance(member, dist.LogNormal))
 
 
 coordinate_family.register(dist.Exponential, lambda _: Exponential())
