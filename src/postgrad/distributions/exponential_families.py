@@ -17,6 +17,8 @@ import numpyro.distributions as dist
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float
 
+from postgrad.numerics.small_matrices import cholesky, gram, solve_lower
+
 _LOG_2_PI = float(np.log(2.0 * np.pi))
 
 
@@ -54,13 +56,7 @@ def family_of(member: Any) -> ExponentialFamily | None:
     Normal families are centred at the member's mean: the squares of numbers far from zero would
     leave few digits for their spread.
     """
-    each = coordinate_family(member)
-    return None if each is None else Coordinates(each, ())
-
-
-@family_of.register
-def _(member: dist.Independent) -> ExponentialFamily | None:
-    each = coordinate_family(member.base_dist)
+    each = coordinate_family(member.base_dist if isinstance(member, dist.Independent) else member)
     return None if each is None else Coordinates(each, member.event_shape)
 
 
@@ -84,8 +80,7 @@ class MultivariateNormal(ExponentialFamily):
     def natural(self, member: Any) -> Array:
         """With precision P, mean m: (-(m'Pm + log|P^-1| + d log 2 pi)/2, Pm, -P_ii/2, -P_ij)."""
         d = self.origin.shape[0]
-        root = _inverse(member.scale_tril)
-        precision = jnp.sum(root[:, :, None] * root[:, None, :], axis=0)
+        precision = gram(solve_lower(member.scale_tril, jnp.eye(d)))
         mean = member.mean - self.origin
         slope = jnp.sum(precision * mean, axis=-1)
         log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(member.scale_tril)))
@@ -111,31 +106,10 @@ class MultivariateNormal(ExponentialFamily):
         i, j = np.triu_indices(d)
         place = np.zeros((d, d), int)
         place[i, j] = place[j, i] = np.arange(len(i))
-        log_det = _log_determinant(squares[place] - mean[:, None] * mean)
-        return -0.5 * n * (log_det + d * (1.0 + _LOG_2_PI))
-
-
-def _inverse(lower: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """The inverse of a triangular matrix, by substitution; see `_log_determinant`."""
-    rows: list[Array] = []
-    unit = jnp.eye(lower.shape[0])
-    for k in range(lower.shape[0]):
-        known = sum((lower[k, j] * row for j, row in enumerate(rows)), jnp.zeros(()))
-        rows.append((unit[k] - known) / lower[k, k])
-    return jnp.stack(rows)
-
-
-def _log_determinant(matrix: Float[Array, "d d"]) -> Float[Array, ""]:
-    """By elimination; -inf unless positive definite.
-
-    Spelled out, since it is small here and then vectorises over runs, as LAPACK would not.
-    """
-    total = jnp.zeros(())
-    for k in range(matrix.shape[0]):
-        pivot = matrix[k, k]
-        total += jnp.log(jnp.maximum(pivot, 0.0))
-        matrix = matrix - matrix[:, k, None] * matrix[k] / pivot
-    return jnp.where(jnp.isnan(total), -jnp.inf, total)
+        lower = cholesky(squares[place] - mean[:, None] * mean)
+        log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(lower)))
+        # NaN if C is not positive definite: then the likelihood is unbounded.
+        return -0.5 * n * (jnp.where(jnp.isnan(log_det), -jnp.inf, log_det) + d * (1.0 + _LOG_2_PI))
 
 
 class Univariate(eqx.Module):

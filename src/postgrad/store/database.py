@@ -5,8 +5,8 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Self
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
 
 from postgrad.errors import StoreError
 from postgrad.store import schema
@@ -33,7 +33,7 @@ _ADVICE = {
 }
 
 
-class Database:
+class Database(AbstractContextManager["Database"]):
     """A file of streams, or streams in memory. Agents may share a database.
 
         with pg.Database("orders.db") as database:
@@ -64,6 +64,7 @@ class Database:
         """
         # SQLite follows links; the commit marker must lie beside the same file.
         self.path = None if path is None else os.path.realpath(os.fspath(path))
+        self._name = "the agent's memory" if self.path is None else self.path
         self.recover, self._closed = recover, False
         self.lock = threading.RLock()
         self.commit_marker = None if self.path is None else CommitMarker(self.path)
@@ -91,9 +92,6 @@ class Database:
         shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
         (count,) = self.row("SELECT coalesce(sum(stage), 0) FROM heads")
         return f"Database({place}, {len(names)} streams: [{shown}], {count} batches)"
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -241,17 +239,14 @@ class Database:
     def _explain(self, error: BaseException) -> None:
         """Raise a `StoreError` that names the file, if the error is about the file."""
         if isinstance(error, sqlite3.Error):
-            raise self.error(f"{_advice(error)} ({error})") from error
+            advice = _ADVICE.get(_code(error), "SQLite failed; restore a backup if it fails again")
+            raise self.error(f"{advice.format(patience=PATIENCE_S)} ({error})") from error
         if isinstance(error, UnicodeDecodeError):  # damaged text, quoted in SQLite's own message
             raise self.error(_ADVICE["SQLITE_CORRUPT"]) from error
         if isinstance(error, OSError):
             raise self.error(f"{error}; check the disk and the folder") from error
         if isinstance(error, StoreError) and not str(error).startswith(self._name):
             raise self.error(str(error)) from error
-
-    @property
-    def _name(self) -> str:
-        return "the agent's memory" if self.path is None else self.path
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -327,11 +322,6 @@ class Database:
 def _code(error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
     return "_".join(name.split("_")[:2])
-
-
-def _advice(error: sqlite3.Error) -> str:
-    advice = _ADVICE.get(_code(error), "SQLite failed; restore a backup if it fails again")
-    return advice.format(patience=PATIENCE_S)
 
 
 # A connection must not be used on both sides of a fork, since locks belong to a process; nor can it

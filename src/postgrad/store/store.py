@@ -63,7 +63,6 @@ class Store:
                 self.database.insert("streams", number, self._name, settings)
                 head = StreamHead(saved, 1, BatchRows(self.database, number).chain(0))
                 StateRows(self.database, number, self.array_headers).insert("heads", head)
-                self.database.note(number, 1)
         self._find()
         return None if new else self.settings
 
@@ -88,7 +87,7 @@ class Store:
                     f"database or its log was damaged or replaced; restore all of its files from "
                     f"a backup, or go on from the last good state with Agent(..., recover=True)"
                 )
-            head = self._replace(head.saved, head.chain, None)
+            head = self.rebuild(head.saved, None)
         return head
 
     def is_current(self, head: StreamHead) -> bool:
@@ -121,7 +120,6 @@ class Store:
             if saved.stage % EVERY == 0:
                 self._states.insert("checkpoints", new)
                 self._states.thin(saved.stage)
-            self.database.note(self._stream, new.commits)
         return new
 
     def go_back(
@@ -137,12 +135,7 @@ class Store:
         with self.database.transaction():
             self._states.update(head, new)
             self._drop_after(saved, fixed_arrays)
-            self.database.note(self._stream, new.commits)
         return new
-
-    def rebuild(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> StreamHead:
-        """Replace a damaged state by one computed anew; batches after it are removed."""
-        return self._replace(saved, self._batches.chain(saved.stage), fixed_arrays)
 
     def find(self, name: str) -> tuple[int, Batch] | None:
         """The stage and the batch of an id; None if there is no batch of that id.
@@ -215,18 +208,19 @@ class Store:
         for _ in self.batches(1, head.saved.stage):
             pass
 
-    def _replace(
-        self, saved: StoredState, chain: bytes, fixed_arrays: FixedArrays | None
-    ) -> StreamHead:
-        """Write a state whatever is there, with a number above all acknowledged commits."""
+    def rebuild(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> StreamHead:
+        """Replace a damaged state by one computed anew; batches after it are removed.
+
+        The number of the commit is above that of all acknowledged commits.
+        """
         with self.database.transaction():
             stored = self._states.commits()
             known = stored if isinstance(stored, int) and stored < STAGES else 0
             _, acknowledged = self.database.marked_commits.get(self._stream, (b"", 0))
+            chain = self._batches.chain(saved.stage)
             head = StreamHead(saved, max(known, acknowledged) + 1, chain)
             self._drop_after(saved, fixed_arrays)
             self._states.insert("heads", head)
-            self.database.note(self._stream, head.commits)
         return head
 
     def _drop_after(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> None:
