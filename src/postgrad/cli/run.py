@@ -127,7 +127,7 @@ def explain(
         streams = _streams(agents, item, group)
         explained = [(*stream, agents.agent(*stream).explain()) for stream in streams]
     if as_json:
-        from postgrad.spec.tables.export import as_json_types
+        from postgrad.research.json_types import as_json_types
 
         lines = [
             {"item": name, "group": its_group, **as_json_types(explanation)}

@@ -17,7 +17,6 @@ from postgrad.research import rivals
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages, silent
 from postgrad.research.rivals import BENCHMARK, Entrant
-from postgrad.research.simulation import simulate
 
 # Mean differences below this share of the initial regret are rounding errors of the expected cost.
 _ROUNDING = 1e-9
@@ -172,24 +171,13 @@ def compare(
     chosen, missing = _choose(instance, entrants)
     if reference not in chosen:
         raise SettingError(f"the reference {reference!r} must be among {', '.join(chosen)}")
-    runs = as_count(runs, SettingError, "runs")
-    horizon = as_count(horizon, SettingError, "horizon")
-    size = as_count(
-        instance.batch_size if batch_size is None else batch_size, SettingError, "batch_size"
-    )
-    counter = RunStages(progress, len(chosen) * runs * horizon)
+    size = instance.batch_size if batch_size is None else batch_size
+    counts = {"runs": runs, "horizon": horizon, "batch_size": size}
+    settings: dict[str, Any] = {"seed": seed}
+    settings |= {what: as_count(count, SettingError, what) for what, count in counts.items()}
+    counter = RunStages(progress, len(chosen) * settings["runs"] * settings["horizon"])
     results = {
-        name: simulate(
-            entrant.policy,
-            entrant.belief,
-            instance.x,
-            instance.theta,
-            runs=runs,
-            horizon=horizon,
-            batch_size=size,
-            seed=seed,
-            progress=counter.simulating(name),
-        )
+        name: counter.simulate(name, instance, *entrant, **settings)
         for name, entrant in chosen.items()
     }
     lost = {name: _has_diverged(result.decisions) for name, result in results.items()}
@@ -201,13 +189,7 @@ def compare(
         diverged={name: int(mask[:, -1].sum()) for name, mask in lost.items()},
         left_out=missing,
         reference=reference,
-        settings={
-            "runs": runs,
-            "horizon": horizon,
-            "batch_size": size,
-            "seed": seed,
-            "x_star": np.atleast_1d(instance.x_star).tolist(),
-        },
+        settings=settings | {"x_star": np.atleast_1d(instance.x_star).tolist()},
     )
 
 

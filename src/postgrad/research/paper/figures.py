@@ -7,7 +7,7 @@ import matplotlib as mpl
 import numpy as np
 
 from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
-from postgrad.research.plots import STYLE, canvas, caption, fill_band, save
+from postgrad.research.plots import caption, drawing, fill_band
 
 _COLOURS = {
     "bayesian-sgd": "#0b5fa5",
@@ -26,8 +26,7 @@ _STYLES = {
 
 def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Path]:
     """Mean error of each algorithm over the stages, with a standard-deviation band."""
-    with mpl.rc_context(STYLE):
-        figure, axes = canvas()
+    with drawing(folder / name) as (axes, files):
         for key, curve in summary["algorithms"].items():
             mean, spread = (np.array(curve[k], float)[1:] for k in ("mean_error", "std_error"))
             stages = np.arange(1, len(mean) + 1)
@@ -59,13 +58,12 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
         )
         axes.legend(loc="lower left")
         caption(axes, f"{summary['runs']} runs")
-        return save(figure, folder / name)
+    return files
 
 
 def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[Path]:
     """pi_t(theta_c) for each batch size, with the 95 % confidence interval of the mean."""
-    with mpl.rc_context(STYLE):
-        figure, axes = canvas()
+    with drawing(folder / "posterior") as (axes, files):
         shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(posterior)))
         for colour, (label, curve) in zip(shades, posterior.items(), strict=True):
             mean, low, high = (np.array(curve[key], float) for key in ("mean", "low", "high"))
@@ -81,4 +79,4 @@ def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[P
         )
         axes.legend(loc="lower right")
         caption(axes, f"{runs} runs, 1-D decision-dependent quadratic")
-        return save(figure, folder / "posterior")
+    return files

@@ -1,5 +1,7 @@
 """Gradient steps on the data as they come, without regard to how decisions change the data."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 from jaxtyping import Array, Int
@@ -34,9 +36,9 @@ class Greedy(ModelFree):
 
     steps: Schedule | None
 
-    def __init__(self, problem: Problem, *, steps: Schedule | None = None, seed: int | Array = 0):
-        """Choose the steps; see the attributes."""
-        super().__init__(problem, seed)
+    def __init__(self, problem: Problem, *, steps: Schedule | None = None, **shared: Any):
+        """Choose the steps; `shared` are the arguments of `ModelFree`."""
+        super().__init__(problem, **shared)
         self.steps = steps
 
     def start(self, x: Decision) -> GreedyState:

@@ -1,5 +1,8 @@
 """Performative gradient descent: how data depend on the decision is learned by varying it."""
 
+import math
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -59,31 +62,22 @@ class PerfGD(ModelFree):
     Attributes:
         explore: The size of e_1, relative to the width of the feasible set.
         window: About how many past observations J_t rests on.
-        event_shape: The shape of one observation.
     """
 
     explore: Float[Array, ""]
     window: Float[Array, ""]
-    event_shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(
-        self,
-        problem: Problem,
-        *,
-        event_shape: tuple[int, ...] = (),
-        explore: float = 0.05,
-        window: int = 1000,
-        seed: int | Array = 0,
+        self, problem: Problem, *, explore: float = 0.05, window: int = 1000, **shared: Any
     ):
-        """Choose the parts; see the attributes."""
-        super().__init__(problem, seed)
-        self.event_shape = event_shape
+        """Choose the parts; `shared` are the arguments of `ModelFree`."""
+        super().__init__(problem, **shared)
         self.explore = as_array(explore, SettingError, "explore")
         self.window = jnp.asarray(float(as_count(window, SettingError, "window")))
 
     def start(self, x: Decision) -> PerfGDState:
         """The state before the first stage, with x_1 in force."""
-        d, m = x.size, int(jnp.zeros(self.event_shape).size)
+        d, m = x.size, math.prod(self.event_shape)
         nothing = Regression(*(jnp.zeros(shape) for shape in ((), (d,), (m,), (d, d), (m, d))))
         return PerfGDState(first_stage(), x, x, nothing, Pace.start(self.problem.feasible, x))
 

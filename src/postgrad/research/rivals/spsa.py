@@ -1,5 +1,7 @@
 """Descent without derivatives, on the costs of decisions that were in force."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -63,15 +65,10 @@ class SPSA(ModelFree):
     first: Float[Array, ""]
 
     def __init__(
-        self,
-        problem: Problem,
-        *,
-        explore: float = 0.02,
-        first: float = 0.02,
-        seed: int | Array = 0,
+        self, problem: Problem, *, explore: float = 0.02, first: float = 0.02, **shared: Any
     ):
-        """Choose the sizes; see the attributes."""
-        super().__init__(problem, seed)
+        """Choose the sizes; `shared` are the arguments of `ModelFree`."""
+        super().__init__(problem, **shared)
         self.explore = as_array(explore, SettingError, "explore")
         self.first = as_array(first, SettingError, "first")
 
