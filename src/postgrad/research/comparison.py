@@ -173,8 +173,10 @@ def compare(
         raise SettingError(f"the reference {reference!r} must be among {', '.join(chosen)}")
     size = instance.batch_size if batch_size is None else batch_size
     counts = {"runs": runs, "horizon": horizon, "batch_size": size}
-    settings: dict[str, Any] = {"seed": seed}
-    settings |= {what: as_count(count, SettingError, what) for what, count in counts.items()}
+    settings: dict[str, Any] = {
+        what: as_count(count, SettingError, what) for what, count in counts.items()
+    }
+    settings["seed"] = seed
     counter = RunStages(progress, len(chosen) * settings["runs"] * settings["horizon"])
     results = {
         name: counter.simulate(name, instance, *entrant, **settings)

@@ -9,18 +9,13 @@ import numpy as np
 from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
 from postgrad.research.plots import caption, drawing, fill_band
 
-_COLOURS = {
-    "bayesian-sgd": "#0b5fa5",
-    "mle": "#c8553d",
-    "known": "#3a3a3a",
-    "repeated-gradient": "#8a6fb0",
-    "postgrad": "#2f8f4e",
-    LIMIT: "#111111",
-}
-_STYLES = {
-    "mle": (0, (5, 1.5)),
-    "known": (0, (1.5, 1.2)),
-    LIMIT: (0, (1, 2.5)),
+_LINES: dict[str, tuple[str, Any]] = {
+    "bayesian-sgd": ("#0b5fa5", "-"),
+    "mle": ("#c8553d", (0, (5, 1.5))),
+    "known": ("#3a3a3a", (0, (1.5, 1.2))),
+    "repeated-gradient": ("#8a6fb0", "-"),
+    "postgrad": ("#2f8f4e", "-"),
+    LIMIT: ("#111111", (0, (1, 2.5))),
 }
 
 
@@ -35,11 +30,11 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
                 if curve.get(fate):
                     label += f" ({curve[fate]} of {summary['runs']} {fate})"
             here = np.isfinite(mean)  # the limit may be known at some stages only
-            line: dict[str, Any] = {"color": _COLOURS[key], "ls": _STYLES.get(key, "-"), "lw": 1.4}
-            axes.plot(stages[here], mean[here], label=label, **line)
+            colour, dashes = _LINES[key]
+            axes.plot(stages[here], mean[here], label=label, color=colour, ls=dashes, lw=1.4)
             if key != LIMIT:
                 alpha = 0.16 if key == "bayesian-sgd" else 0.06  # else several bands become one
-                fill_band(axes, stages, mean, spread, color=_COLOURS[key], alpha=alpha)
+                fill_band(axes, stages, mean, spread, color=colour, alpha=alpha)
         means = [
             m
             for key, curve in summary["algorithms"].items()

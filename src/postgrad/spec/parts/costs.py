@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from postgrad.problem.problem import Cost
 from postgrad.research.problems.newsvendor import Mismatch, Newsvendor
+from postgrad.research.problems.pricing import Revenue
 from postgrad.spec.parts.toml_table import Numbers, Pick, Positives, TomlTable
 
 
@@ -82,17 +83,3 @@ class Squared(eqx.Module):
     def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
         """h(x, xi)."""
         return jnp.sum(jnp.square(x - xi))
-
-
-class Revenue(eqx.Module):
-    """h(x, xi) = -(x - c)' xi, for a price x and a demand xi at that price.
-
-    Attributes:
-        unit_cost: c.
-    """
-
-    unit_cost: Float[Array, "..."]
-
-    def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
-        """h(x, xi)."""
-        return -jnp.sum((x - self.unit_cost) * xi)
