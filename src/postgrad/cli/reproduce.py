@@ -111,17 +111,10 @@ def bench(
     names, chosen = problems or [], split(algorithms)
     check(lambda: plan(names, chosen))
     make_folder(out)
+    settings: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed, "folder": out}
+    settings["provenance"] = provenance.describe()
     with progress() as report:
-        result = run(
-            names,
-            algorithms=chosen,
-            runs=runs,
-            horizon=horizon,
-            seed=seed,
-            folder=out,
-            provenance=provenance.describe(),
-            progress=report,
-        )
+        result = run(names, algorithms=chosen, **settings, progress=report)
     if as_json:
         typer.echo((out / "summary.json").read_text())
     else:

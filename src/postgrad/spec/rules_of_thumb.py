@@ -27,15 +27,15 @@ Demands = Sequence[np.ndarray]
 
 @runtime_checkable
 class UnderageOverage(Protocol):
-    """A newsvendor's cost."""
+    """A newsvendor's cost.
 
-    @property
-    def underage(self) -> Any:
-        """b, of each unit short; a number, or one for each item."""
+    Attributes:
+        underage: b, of each unit short; a number, or one for each item.
+        overage: h, of each unit left over; a number, or one for each item.
+    """
 
-    @property
-    def overage(self) -> Any:
-        """h, of each unit left over; a number, or one for each item."""
+    underage: Any
+    overage: Any
 
 
 OrderRule = Callable[[Demands, UnderageOverage, FeasibleSet], np.ndarray]

@@ -73,10 +73,8 @@ def backtest_specification(
         split_by=table.groups,
         pool=built.pool,
         in_force=table.decisions,
-        burn_in=scoring.burn_in,
-        delay=scoring.delay,
-        rules=scoring.rules,
         progress=progress,
+        **scoring.model_dump(),
         **built.options,
     )
     return SpecBacktest(result, int(table.rows[scoring.burn_in :].sum()))

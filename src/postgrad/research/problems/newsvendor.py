@@ -101,12 +101,8 @@ class Mismatch(eqx.Module):
 
     def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
         """h(x, xi)."""
-        return jnp.sum(self.of_items(x, xi))
-
-    def of_items(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The same, item by item."""
         gap = x - xi
-        return jnp.where(gap <= 0.0, -self.underage * gap, self.overage * gap)
+        return jnp.sum(jnp.where(gap <= 0.0, -self.underage * gap, self.overage * gap))
 
 
 def _demand(mean: Array, theta: PyTree) -> dist.Distribution:

@@ -2,20 +2,17 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
-from jaxtyping import Array, Int
+from jaxtyping import Array
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, Pace, Schedule, average
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, Pace, Schedule, average
 
 
-class GreedyState(eqx.Module):
+class GreedyState(ModelFreeState):
     """t, x_t, and the step sizes."""
 
-    stage: Int[Array, ""]
-    decision: Decision
     pace: Pace
 
 

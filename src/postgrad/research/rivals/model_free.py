@@ -27,6 +27,13 @@ _FIRST, _HALF = 0.05, 5.0
 Schedule = Callable[[Any], Any]
 
 
+class ModelFreeState(eqx.Module):
+    """t and x_t, to which each policy adds what else it carries from stage to stage."""
+
+    stage: Int[Array, ""]
+    decision: Decision
+
+
 class ModelFree(Policy):
     """A policy that has neither a model nor a belief.
 

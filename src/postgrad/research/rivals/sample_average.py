@@ -1,23 +1,20 @@
 """Sample-average approximation: the decision that would have been best on all data so far."""
 
-import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.problem.feasible import Box, Reals
 from postgrad.problem.problem import Decision
 from postgrad.research.problems.newsvendor import Newsvendor
-from postgrad.research.rivals.model_free import ModelFree
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState
 from postgrad.research.rivals.solver import AverageCost, bisect, descend
 
 
-class SampleAverageState(eqx.Module):
+class SampleAverageState(ModelFreeState):
     """t, x_t, all data, and the last step size of the solver."""
 
-    stage: Int[Array, ""]
-    decision: Decision
     data: KeptRows
     size: Float[Array, ""]
 

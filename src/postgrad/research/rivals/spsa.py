@@ -2,23 +2,22 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_array
 from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, average, reach
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, average, reach
 
 # Spall's exponents and his A, the stability constant.
 _ALPHA, _GAMMA, _STABILITY = 0.602, 0.101, 50.0
 
 
-class SPSAState(eqx.Module):
+class SPSAState(ModelFreeState):
     """The state between two stages.
 
     Attributes:
@@ -32,8 +31,6 @@ class SPSAState(eqx.Module):
         length: The width of the feasible set along each entry.
     """
 
-    stage: Int[Array, ""]
-    decision: Decision
     x: Decision
     direction: Decision
     plus: Decision

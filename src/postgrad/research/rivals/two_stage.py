@@ -5,14 +5,14 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 from jax import random
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
 from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, average, reach
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, average, reach
 from postgrad.research.rivals.solver import AverageCost, bisect, descend
 
 # Keeps the least squares solvable when decisions have not varied, relative to their size.
@@ -21,11 +21,9 @@ _RIDGE = 1e-9
 _EXPLORE = 0.25
 
 
-class TwoStageState(eqx.Module):
+class TwoStageState(ModelFreeState):
     """t, the decision in force, x_1, the solver's x and step size, and all data."""
 
-    stage: Int[Array, ""]
-    decision: Decision
     start: Decision
     x: Decision
     size: Float[Array, ""]

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
@@ -13,15 +12,13 @@ from postgrad.numerics.validate import as_array
 from postgrad.problem.feasible import Box, Reals
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.problems.newsvendor import Newsvendor
-from postgrad.research.rivals.model_free import ModelFree, average
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, average
 from postgrad.research.rivals.solver import AverageCost, bisect
 
 
-class WassersteinState(eqx.Module):
+class WassersteinState(ModelFreeState):
     """t, x_t and all data."""
 
-    stage: Int[Array, ""]
-    decision: Decision
     data: KeptRows
 
 

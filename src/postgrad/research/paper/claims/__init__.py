@@ -49,7 +49,7 @@ def assess(
     planned = [module.simulations(runs) for module in modules]
     counter = RunStages(
         lambda label, done, total: progress(f"claims: {label}", done, total),
-        sum(simulation.size for group in planned for simulation in group.values()),
+        sum(plan.runs * plan.horizon for group in planned for plan in group.values()),
     )
     found = [*convergence.claims(summary), *unbiased.claims(runs, seed, counter)]
     for module, group in zip(modules, planned, strict=True):

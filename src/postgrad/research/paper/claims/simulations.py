@@ -28,11 +28,6 @@ class PlannedSimulation(NamedTuple):
     batch_size: int = 1
     record: Callable[[State], Any] = lambda state: ()
 
-    @property
-    def size(self) -> int:
-        """How many run-stages the simulation takes."""
-        return self.runs * self.horizon
-
 
 def run_all(
     planned: Mapping[str, PlannedSimulation], seed: int, counter: RunStages
