@@ -129,8 +129,7 @@ class Comparison(eqx.Module):
         lines += [f"left out: {name} ({reason})" for name, reason in self.left_out.items()]
         return "\n".join(lines)
 
-    def __str__(self) -> str:
-        return self.table()
+    __str__ = table
 
     def __repr__(self) -> str:
         last = ", ".join(f"{name}: {r[:, -1].mean():.4g}" for name, r in self.regrets.items())

@@ -116,8 +116,7 @@ class Backtest:
         csv.writer(text, lineterminator="\n").writerows(lines)
         return text.getvalue()
 
-    def __str__(self) -> str:
-        return self.table()
+    __str__ = table
 
     def __repr__(self) -> str:
         totals = ", ".join(f"{name} {cost:,.2f}" for name, cost in self.total.items())

@@ -21,8 +21,6 @@ from postgrad.research.paper.claims import (
 from postgrad.research.paper.claims.simulations import run_all
 from postgrad.research.progress import RunStages, silent
 
-__all__ = ["assess"]
-
 
 def assess(
     summary: Mapping[str, Any], *, runs: int, seed: int = 0, progress: Progress = silent
