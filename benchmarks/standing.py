@@ -239,11 +239,12 @@ def start(name: str, *options: str) -> tuple[float, str]:
     return seconds / importing_jax(), f"{seconds:.2f} s"
 
 
-def demo(name: str) -> tuple[float, str]:
-    """Processor seconds of a part of `make demo`, a tenth of its runs, over the program by hand."""
+def demo(name: str, horizon: int) -> tuple[float, str]:
+    """Processor seconds of a part of `make demo`, with 10 of its 100 runs, over those by hand."""
     with tempfile.TemporaryDirectory() as out:
-        _, seconds = command("reproduce", name, "--runs", "10", "--horizon", "1000", "--out", out)
-    return seconds / by_hand(), f"{seconds:.1f} s of processor, 10 runs of 1,000 stages"
+        sizes = ("--runs", "10", "--horizon", str(horizon), "--out", out)
+        _, seconds = command("reproduce", name, *sizes)
+    return seconds / by_hand(), f"{seconds:.1f} processor seconds, {horizon} stages"
 
 
 def make_test() -> tuple[float, str]:
@@ -288,13 +289,15 @@ ROWS = [
     Row("start/export", "export of the history / import jax", "<= 1",
         lambda: start("export", "FOLDER/history.csv", *ITEM), recorded=8.7),
     Row("start/explain", "explain of one item / import jax", "<= 4",
-        lambda: start("explain", *ITEM), recorded=20.0),
+        lambda: start("explain", *ITEM), recorded=45.0),
     Row("start/plot", "plot of one item / import jax", "<= 4",
-        lambda: start("plot", "--out", "FOLDER/plots", *ITEM), recorded=20.0),
+        lambda: start("plot", "--out", "FOLDER/plots", *ITEM), recorded=53.0),
     Row("start/run", "run again, nothing new / import jax", "<= 4",
         lambda: start("run"), recorded=9.0),
-    *(Row(f"demo/{name}", "reproduce, 10 runs / program by hand", "<= 20",
-          lambda name=name: demo(name)) for name in [*QUADRATICS, *NEWSVENDORS]),
+    *(Row(f"demo/{name}", "reproduce, 10 runs / program by hand", "<= 12",
+          lambda name=name: demo(name, 1000)) for name in QUADRATICS),
+    *(Row(f"demo/{name}", "reproduce, 10 runs / program by hand", "<= 35",
+          lambda name=name: demo(name, 100)) for name in NEWSVENDORS),
     Row("make-test/seconds", "make test, seconds, as last measured", "<= 360", make_test,
         recorded=707.0),
 ]  # fmt: skip
