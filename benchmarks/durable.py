@@ -107,7 +107,7 @@ def measure(label: str, count: int, folder: str) -> dict[str, float]:
 
 def _sizes(agent: pg.Agent) -> tuple[int, int]:
     """How many bytes a commit changes: of the state, and of the new row."""
-    saved, checksum = agent._now.saved, 16
+    saved, checksum = agent._codec.save(agent._now), 16
     _, batch = next(agent._store.batches(agent.stage, agent.stage))
     state = len(saved.state) + len(saved.report) + len(saved.counters) + 2 * checksum + 16
     return state, len(batch.rows) + len(batch.answer) + checksum + 16

@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 import postgrad as pg
 from postgrad import errors
 from postgrad.research.problems.newsvendor import Mismatch
+from postgrad.spec.demand_table import DemandTable
 from postgrad.spec.partial_pooling import Pool, stack, step
 from postgrad.spec.rules_of_thumb import RuleBacktest, normal, saa
 
@@ -163,13 +164,10 @@ def test_normal_orders_are_quantiles_and_share_a_budget():
 
 def test_a_window_is_of_the_last_demands_known():
     thumb = RuleBacktest(
-        demand=DEMAND,
-        known=np.isfinite(DEMAND),
-        group=np.zeros(DAYS, int),
+        DemandTable(DEMAND, delay=1),
         start=np.full(2, 5.0),
         costs=[item.cost for item in ITEMS],
         feasible=[item.feasible for item in ITEMS],
-        delay=1,
     )
     low, high = np.sort(DEMAND[6:9], axis=0)[[0, 2]]  # of day 10: its yesterday is not yet known
     np.testing.assert_allclose(thumb.orders("saa-3", 10)[10], [high[0], low[1]])

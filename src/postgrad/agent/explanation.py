@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import jax
 import numpy as np
-from jax import random
 
 from postgrad.agent.record import Record
 from postgrad.algorithm.decision_uncertainty import Outlook
@@ -13,8 +12,6 @@ from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.monitoring.misspecification import Alarm
 
-# Draws by which a posterior is summarised: means to 3 % of the standard deviation.
-_DRAWS = 1024
 # A batch further out than these shares of those foreseen is remarkable, or astonishing.
 _REMARKABLE, _ASTONISHING = 0.1, 0.01
 # Vectors are shown up to so many entries.
@@ -23,7 +20,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class Spread:
-    """What is believed about one part of theta, from draws.
+    """What is believed about one part of theta.
 
     Attributes:
         mean: The posterior mean.
@@ -165,13 +162,11 @@ def explain(
 
 
 def _spreads(belief: Belief) -> dict[str, Spread]:
-    # The same draws before and after, so that their noise does not look like news.
-    draws, _ = jax.tree.flatten_with_path(belief.sample(random.key(0), (_DRAWS,)))
+    means, _ = jax.tree.flatten_with_path(belief.mean())
+    spreads = jax.tree.leaves(belief.spread())
     return {
-        f"theta{jax.tree_util.keystr(path)}": Spread(
-            np.mean(np.asarray(leaf), axis=0), np.std(np.asarray(leaf), axis=0)
-        )
-        for path, leaf in draws
+        f"theta{jax.tree_util.keystr(path)}": Spread(np.asarray(mean), np.asarray(spread))
+        for (path, mean), spread in zip(means, spreads, strict=True)
     }
 
 

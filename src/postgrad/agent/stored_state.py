@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random
-from jax.tree_util import DictKey, GetAttrKey
+from jax.tree_util import DictKey, GetAttrKey, SequenceKey
 from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.bayesian_sgd import Descended, Learned
@@ -161,11 +161,12 @@ def stored_name(node: Any, path: tuple[Any, ...]) -> str:
         if isinstance(key, GetAttrKey):
             fields = getattr(type(node), "__dataclass_fields__", {})
             stated = fields[key.name].metadata if key.name in fields else {}
-            step = stated.get("stored_as", key.name)
-            node = getattr(node, key.name)
-        else:
-            index = key.key if isinstance(key, DictKey) else key.idx
+            node, step = getattr(node, key.name), stated.get("stored_as", key.name)
+        elif isinstance(key, SequenceKey | DictKey):
+            index = key.idx if isinstance(key, SequenceKey) else key.key
             node, step = node[index], str(index)
+        else:  # inside a class with a flattening of its own, such as numpyro's
+            node, step = None, str(key.key)
         steps.append(step)
     return ".".join(steps)
 

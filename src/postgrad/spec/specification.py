@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from postgrad.errors import SpecificationError
 from postgrad.spec.data import AnySplit, Columns, SplitByWeekday
@@ -55,11 +55,10 @@ class BacktestSettings(TomlTable):
     delay: Annotated[int, Field(ge=0)] = 0
     rules: list[Name] | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> "BacktestSettings":
+    def check(self) -> None:
+        """See `TomlTable`."""
         for name in self.rules or ():
             rule_named(name)
-        return self
 
 
 class Specification(TomlTable):
@@ -91,8 +90,8 @@ class Specification(TomlTable):
     settings: AgentSettings = AgentSettings()
     backtest: BacktestSettings = BacktestSettings()
 
-    @model_validator(mode="after")
-    def _check(self) -> "Specification":
+    def check(self) -> None:
+        """See `TomlTable`."""
         given = [name for name in PARTS if getattr(self, name) is not None]
         if self.problem is not None and given:
             raise ValueError(f"`problem` comes with everything; leave out {', '.join(given)}")
@@ -108,7 +107,6 @@ class Specification(TomlTable):
                 )
         if isinstance(self.split_by, SplitByWeekday) and self.data.date is None:
             raise ValueError("split_by: weekdays are read off the date; give data.date")
-        return self
 
 
 def load(source: str | Path, *, allow_code: bool = False) -> Specification:

@@ -2,7 +2,7 @@
 
 import abc
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -93,7 +93,7 @@ class Rule(eqx.Module):
         exact: Whether the rule is Bayes' rule itself.
     """
 
-    exact: eqx.AbstractClassVar[bool]
+    exact: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def evidence(
@@ -120,7 +120,10 @@ class Kalman(Rule):
     Q += A' V^-1 A,    s += A' V^-1 (y - A o - g),    f_hat = N(A m + g, A P^-1 A' + V).
     """
 
-    exact: ClassVar[bool] = True
+    exact: bool = eqx.field(static=True)
+
+    def __init__(self) -> None:
+        self.exact = True
 
     def evidence(
         self,
