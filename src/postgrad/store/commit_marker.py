@@ -42,10 +42,12 @@ class CommitMarker:
     def write(self, identity: bytes, commits: Mapping[int, int]) -> None:
         """Write the numbers of the last commits of some streams."""
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        with os.fdopen(file, "wb", buffering=0):
+        try:
             for stream, number in commits.items():
                 slot = _SLOT.pack(identity, stream, number, digest(identity, stream, number))
                 os.pwrite(file, slot, _WIDTH * (stream - 1))
+        finally:
+            os.close(file)
 
     def clear(self) -> None:
         """Delete the file."""
