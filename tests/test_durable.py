@@ -105,7 +105,7 @@ def test_every_kind_of_state_goes_on_bit_for_bit(tmp_path, kind):
         assert agent._codec.save(agent._now) == straight._codec.save(straight._now)
     again = fresh(path)
     assert again.replay().identical
-    assert (again._codec.save(again._now).still > 0) == (kind == "focus")
+    assert (again._codec.save(again._now).fixed_since > 0) == (kind == "focus")
     again.rollback(len(data) - 1)
     for rows in data[-1:]:
         again.observe(rows)

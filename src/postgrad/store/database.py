@@ -76,8 +76,6 @@ class Database(AbstractContextManager["Database"]):
             # Read before the database: another process may commit, and mark it, at any time.
             self.marked_commits = {} if self.commit_marker is None else self.commit_marker.read()
             self._prepare()
-            if self.commit_marker is not None:
-                self.commit_marker.open()
         except BaseException as error:
             self.close()
             self._explain(error)
@@ -202,10 +200,9 @@ class Database(AbstractContextManager["Database"]):
 
     def _mark_commits(self) -> None:
         """Write the commit marker. Failure is ignored: a marker that is behind does no harm."""
-        if self.commit_marker is not None:
+        if self.commit_marker is not None and self._commits:
             with suppress(OSError):
-                for stream, commits in dict(self._commits).items():
-                    self.commit_marker.write(self.identity, stream, commits)
+                self.commit_marker.write(self.identity, dict(self._commits))
         self._commits.clear()
 
     def clear_commit_marker(self) -> None:
@@ -224,8 +221,6 @@ class Database(AbstractContextManager["Database"]):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        if self.commit_marker is not None:
-            self.commit_marker.close()
 
     def _undo(self, statements: list[str]) -> None:
         connection = self._connection
