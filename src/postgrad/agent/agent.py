@@ -32,7 +32,7 @@ from postgrad.errors import (
 from postgrad.monitoring.misspecification import Alarm, MisspecificationWarning, Monitor
 from postgrad.numerics.validate import as_matrix, as_numbers
 from postgrad.problem.problem import Problem
-from postgrad.store import Batch, Database, Head, Stale, Store
+from postgrad.store import Batch, Database, StaleStateError, Store, StreamHead
 
 # Names of streams and batches may be this long.
 _LONGEST = 512
@@ -91,7 +91,7 @@ class Agent:
         self._database = path if isinstance(path, Database) else Database(path, recover=recover)
         self._alarms: list[Alarm] | None = None
         self._now: Snapshot
-        self._head: Head
+        self._head: StreamHead
         self._before: Snapshot | None = None
         try:
             with self._database.lock:
@@ -141,18 +141,18 @@ class Agent:
         """Takes up what is in the store."""
         head = self._store.load()
         self._alarms = None
-        stills = self._store.stills(head.saved) if head.saved.stage else None
-        self._move(self._codec.restore(head.saved, stills), head)
+        fixed_arrays = self._store.fixed_arrays(head.saved) if head.saved.stage else None
+        self._move(self._codec.restore(head.saved, fixed_arrays), head)
 
-    def _move(self, now: Snapshot, head: Head, before: Snapshot | None = None) -> None:
+    def _move(self, now: Snapshot, head: StreamHead, before: Snapshot | None = None) -> None:
         """Takes up a state; if a transaction that is open comes to nothing, the one before."""
         if self._database.in_transaction:
             self._database.on_undo(functools.partial(self._move_back, self._now, self._head))
         self._now, self._head, self._before = now, head, before
 
-    def _move_back(self, now: Snapshot, head: Head) -> None:
+    def _move_back(self, now: Snapshot, head: StreamHead) -> None:
         self._now, self._head, self._before, self._alarms = now, head, None, None
-        self._store.layouts.forget()
+        self._store.array_headers.forget()
 
     def _rebuild(self) -> None:
         """Computes the last state anew, from the last good checkpoint and the batches after it."""
@@ -257,7 +257,7 @@ class Agent:
                     fixed = self._codec.save_fixed(new) if renewed else None
                     head = self._store.append(self._head, entry, self._codec.save(new), fixed)
                     break
-                except Stale:  # another process was faster: take up its state, and again
+                except StaleStateError:  # another process was faster: take up its state, and again
                     self._load()
                 except StoreError:
                     raise
@@ -335,11 +335,11 @@ class Agent:
                     raise SettingError(f"stage must be from 0 to {self.stage}, got {stage!r}")
                 now = self._past.snapshot(int(stage))
                 try:
-                    head = self._store.rewind(
+                    head = self._store.go_back(
                         self._head, self._codec.save(now), self._codec.save_fixed(now)
                     )
                     break
-                except Stale:
+                except StaleStateError:
                     self._load()
             self._move(now, head)
             self._alarms = None

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random
-from jax.tree_util import DictKey, GetAttrKey
+from jax.tree_util import DictKey, GetAttrKey, SequenceKey
 from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.bayesian_sgd import Descended, Learned
@@ -23,7 +23,7 @@ from postgrad.algorithm.surprise import Surprise
 from postgrad.engine.stream import Report, Snapshot, Stream
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.fixed import fixed_leaves
-from postgrad.store import Saved
+from postgrad.store import StoredState
 from postgrad.store.array_codec import decode, encode
 
 _COUNTERS = struct.Struct("<qqddqqq")
@@ -67,17 +67,17 @@ class StateCodec:
         report, self._report_tree = jax.tree.flatten_with_path(_BLANK)
         self._report_names = [stored_name(_BLANK, path) for path, _ in report]
 
-    def save(self, snapshot: Snapshot) -> Saved:
+    def save(self, snapshot: Snapshot) -> StoredState:
         """The snapshot, but for the arrays that stages do not change."""
         if snapshot.stage == 0:
-            return Saved(0, _NOTHING, b"", _NOTHING, b"", self._counters(snapshot), 0)
+            return StoredState(0, _NOTHING, b"", _NOTHING, b"", self._counters(snapshot), 0)
         leaves = jax.tree.leaves(_arrays(snapshot))
         parts = zip(self._names, leaves, self._fixed, strict=True)
         state = encode({name: _plain(leaf) for name, leaf, fixed in parts if not fixed})
         told = map(np.asarray, jax.tree.leaves(snapshot.report))
         report = encode(dict(zip(self._report_names, told, strict=True)))
         counters = self._counters(snapshot)
-        return Saved(snapshot.stage, *state, *report, counters, snapshot.fixed_since)
+        return StoredState(snapshot.stage, *state, *report, counters, snapshot.fixed_since)
 
     def save_fixed(self, snapshot: Snapshot) -> tuple[str, bytes] | None:
         """The arrays that stages do not change; None if they are those of the beginning."""
@@ -90,7 +90,7 @@ class StateCodec:
         }
         return encode(changed)
 
-    def restore(self, saved: Saved, fixed: tuple[str, bytes] | None) -> Snapshot:
+    def restore(self, saved: StoredState, fixed: tuple[str, bytes] | None) -> Snapshot:
         """The snapshot that was stored.
 
         Raises:
@@ -116,7 +116,7 @@ class StateCodec:
             warning=None,
             next_look=next_look,
             room=room,
-            fixed_since=saved.still,
+            fixed_since=saved.fixed_since,
         )
 
     def _counters(self, snapshot: Snapshot) -> bytes:
@@ -161,11 +161,12 @@ def stored_name(node: Any, path: tuple[Any, ...]) -> str:
         if isinstance(key, GetAttrKey):
             fields = getattr(type(node), "__dataclass_fields__", {})
             stated = fields[key.name].metadata if key.name in fields else {}
-            step = stated.get("stored_as", key.name)
-            node = getattr(node, key.name)
-        else:
-            index = key.key if isinstance(key, DictKey) else key.idx
+            node, step = getattr(node, key.name), stated.get("stored_as", key.name)
+        elif isinstance(key, SequenceKey | DictKey):
+            index = key.idx if isinstance(key, SequenceKey) else key.key
             node, step = node[index], str(index)
+        else:  # inside a class with a flattening of its own, such as numpyro's
+            node, step = None, str(key.key)
         steps.append(step)
     return ".".join(steps)
 

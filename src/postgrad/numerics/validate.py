@@ -80,6 +80,11 @@ def as_number(
     return array
 
 
+def as_positive(value: Any, error: type[PostgradError], what: str) -> Array:
+    """`value` as one positive float64 number."""
+    return as_number(value, error, what, "a positive number", lambda number: number > 0)
+
+
 def as_count(value: Any, error: type[PostgradError], what: str) -> int:
     """`value` as a positive Python int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:

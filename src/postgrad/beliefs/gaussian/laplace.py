@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -42,7 +42,10 @@ class Laplace(Rule):
     matter a little. On a linear normal model this is Bayes' rule.
     """
 
-    exact: ClassVar[bool] = False
+    exact: bool = eqx.field(static=True)
+
+    def __init__(self) -> None:
+        self.exact = False
 
     def evidence(
         self,

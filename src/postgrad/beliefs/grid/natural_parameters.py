@@ -2,12 +2,19 @@
 
 Loops over blocks need little memory and stay in the processor's caches. How many blocks are in use
 is a number in the program, not a shape, so that one program serves many points and few.
+
+`sweep` and `log_normaliser` are functions of one run. Under `vmap` they read each block once for
+all runs, with the runs along the last axis, over which compiled loops vectorise.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_batching import custom_vmap
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -25,8 +32,7 @@ class Rows(eqx.Module):
     """Natural parameters and log-prior of points.
 
     Attributes:
-        natural: phi_i; the points of a block lie side by side in memory, so that loops over them
-            vectorise.
+        natural: phi_i.
         log_prior: log pi_0(theta_i); -inf where a block is padded.
         index: i.
         blocks: How many blocks are in use.
@@ -37,9 +43,11 @@ class Rows(eqx.Module):
     index: Int[Array, "blocks rows"]
     blocks: Int[Array, ""]
 
-    def log_weights(self, block: Array, statistics: Float[Array, " m"]) -> Float[Array, " rows"]:
+    def log_weights(
+        self, block: Array, statistics: Float[Array, "m runs"]
+    ) -> Float[Array, "rows runs"]:
         """log pi_0(theta_i) + phi_i . S for one block."""
-        return _product(self.natural[block], statistics) + self.log_prior[block]
+        return _product(self.natural[block], statistics) + self.log_prior[block][:, None]
 
     def leaf_log_weights(self, leaf: Array, statistics: Float[Array, " m"]) -> Array:
         """The same for one leaf."""
@@ -57,12 +65,12 @@ class Rows(eqx.Module):
         return jnp.swapaxes(self.natural, 1, 2).reshape(-1, self.natural.shape[1])
 
 
-def _product(natural: Float[Array, "m rows"], statistics: Float[Array, " m"]) -> Array:
+def _product(natural: Float[Array, "m rows"], statistics: Float[Array, "m runs"]) -> Array:
     """phi_i . S of each row; if there are few statistics, such that it fuses with what follows."""
     m = natural.shape[0]
     if m > _FEW:
-        return statistics @ natural
-    return sum((natural[k] * statistics[k] for k in range(m)), jnp.zeros(()))
+        return natural.T @ statistics
+    return sum((natural[k][:, None] * statistics[k] for k in range(m)), jnp.zeros(()))
 
 
 class Tally(eqx.Module):
@@ -91,22 +99,65 @@ def blank(rows: Rows) -> Tally:
     return Tally(jnp.full(count, -jnp.inf), nothing, nothing)
 
 
+def _vmap_as_stack(stack: Callable[[Rows, Any], Any]) -> Callable[[Rows, Any], Any]:
+    """A function of one run, from one of a stack of runs along axis 0 which share their rows.
+
+    `vmap` of the result calls `stack`: JAX's own rule would turn each write into a large array
+    inside the loop over blocks into a scatter, which is slow on CPUs.
+    """
+
+    @custom_vmap
+    def runs(rows: Rows, each: Any) -> Any:
+        return stack(rows, each)
+
+    @runs.def_vmap
+    def batch(size: int, batched: Any, rows: Rows, each: Any) -> tuple[Any, Any]:
+        if any(jax.tree.leaves(batched[0])):  # rows are not shared
+            axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, tuple(batched))
+            out = jax.vmap(stack, in_axes=axes, axis_size=size)(rows, each)
+        else:
+
+            def merge(is_batched: bool, leaf: Array) -> Array:
+                leaf = leaf if is_batched else jnp.broadcast_to(leaf, (size, *leaf.shape))
+                return leaf.reshape(-1, *leaf.shape[2:])
+
+            merged = runs(rows, jax.tree.map(merge, batched[1], each))
+            out = jax.tree.map(lambda leaf: leaf.reshape(size, -1, *leaf.shape[1:]), merged)
+        return out, jax.tree.map(lambda leaf: True, out)
+
+    def one(rows: Rows, own: Any) -> Any:
+        out = runs(rows, jax.tree.map(lambda leaf: leaf[None], own))
+        return jax.tree.map(lambda leaf: leaf[0], out)
+
+    return one
+
+
 @jax.jit  # outside of a program, a loop would be compiled anew at each call
 def sweep(rows: Rows, statistics: Float[Array, " m"], tally: Tally) -> Tally:
     """The tally of the blocks in use; the others stay as they were."""
-    put = lax.dynamic_update_index_in_dim
+    swept: Tally = _sweep(rows, (statistics, tally))
+    return swept
+
+
+@_vmap_as_stack
+def _sweep(rows: Rows, runs: tuple[Float[Array, "runs m"], Tally]) -> Tally:
+    statistics, tally = runs[0].T, runs[1]
+
+    def put(into: Array, new: Array, block: Array) -> Array:
+        return lax.dynamic_update_index_in_dim(into, new.T, block, 1)
 
     def visit(block: Array, tally: Tally) -> Tally:
-        leaves = rows.log_weights(block, statistics).reshape(-1, LEAF)
+        log_weights = rows.log_weights(block, statistics)
+        leaves = log_weights.reshape(-1, LEAF, log_weights.shape[1])
         peaks = jnp.max(leaves, axis=1)
         tops = jnp.maximum(peaks, _BOTTOM)
         sums = jnp.sum(jnp.exp(leaves - tops[:, None]), axis=1)
-        top = jnp.max(tops)
-        total = top + jnp.log(jnp.sum(sums * jnp.exp(tops - top)))
+        top = jnp.max(tops, axis=0)
+        total = top + jnp.log(jnp.sum(sums * jnp.exp(tops - top), axis=0))
         return Tally(
-            put(tally.blocks, total, block, 0),
-            put(tally.leaves, peaks + jnp.log(sums), block, 0),
-            put(tally.peaks, peaks, block, 0),
+            put(tally.blocks, total, block),
+            put(tally.leaves, peaks + jnp.log(sums), block),
+            put(tally.peaks, peaks, block),
         )
 
     return lax.fori_loop(0, rows.blocks, visit, tally)
@@ -115,22 +166,32 @@ def sweep(rows: Rows, statistics: Float[Array, " m"], tally: Tally) -> Tally:
 @jax.jit
 def log_normaliser(rows: Rows, statistics: Float[Array, " m"]) -> Float[Array, ""]:
     """log Z(S) = log sum_i w_i, whose gradient in S is the mean of phi under the weights."""
+    # JAX cannot differentiate the loop over blocks in reverse, but the gradient is known.
     fixed = lax.stop_gradient(statistics)
+    value, gradient = _log_normaliser(rows, fixed)
+    return value + gradient @ (statistics - fixed)
+
+
+@_vmap_as_stack
+def _log_normaliser(
+    rows: Rows, statistics: Float[Array, "runs m"]
+) -> tuple[Float[Array, " runs"], Float[Array, "runs m"]]:
+    """log Z(S) and its gradient."""
+    runs_last = statistics.T
 
     def visit(block: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         peak, total, moment = so_far
-        log_weights = rows.log_weights(block, fixed)
-        higher = jnp.maximum(peak, jnp.max(log_weights))
+        log_weights = rows.log_weights(block, runs_last)
+        higher = jnp.maximum(peak, jnp.max(log_weights, axis=0))
         weights = jnp.exp(log_weights - higher)
         shrink = jnp.exp(peak - higher)
-        total = total * shrink + jnp.sum(weights)
+        total = total * shrink + jnp.sum(weights, axis=0)
         return higher, total, moment * shrink + rows.natural[block] @ weights
 
-    start = (jnp.asarray(_BOTTOM), jnp.zeros(()), jnp.zeros_like(fixed))
+    nothing = jnp.zeros(len(statistics))
+    start = (nothing + _BOTTOM, nothing, jnp.zeros_like(runs_last))
     peak, total, moment = lax.fori_loop(0, rows.blocks, visit, start)
-    # JAX cannot differentiate the loop in reverse; its derivative is the moment.
-    slope = lax.stop_gradient(moment / total)
-    return lax.stop_gradient(peak + jnp.log(total)) + slope @ (statistics - fixed)
+    return peak + jnp.log(total), (moment / total).T
 
 
 def average(
@@ -139,7 +200,7 @@ def average(
     """sum_i w_i v_i / sum_i w_i over the blocks in use, with v_i of all points along axis 0."""
 
     def visit(block: Array, so_far: PyTree) -> PyTree:
-        shares = jnp.exp(rows.log_weights(block, statistics) - log_total)
+        shares = jnp.exp(rows.log_weights(block, statistics[:, None])[:, 0] - log_total)
 
         def add(total: Array, leaf: Array) -> Array:
             here = leaf.at[rows.index[block]].get(mode="clip")  # padded rows have no weight
