@@ -61,14 +61,12 @@ def saa(past: Demands, cost: UnderageOverage, feasible: FeasibleSet) -> np.ndarr
     lower, upper, price = (
         np.broadcast_to(v, len(past)) for v in (feasible.low, feasible.high, feasible.weights)
     )
-    gains, lengths, items = [], [], []
+    pieces = []
     for i, demand in enumerate(past):
         ends = np.clip(np.sort(demand), lower[i], upper[i])
         slope = (underage[i] + overage[i]) * (np.arange(ends.size) / ends.size) - underage[i]
-        lengths.append(np.diff(ends, prepend=lower[i]))
-        gains.append(-slope / price[i])
-        items.append(np.full(ends.size, i))
-    gain, length, item = (np.concatenate(part) for part in (gains, lengths, items))
+        pieces.append((-slope / price[i], np.diff(ends, prepend=lower[i]), np.full(ends.size, i)))
+    gain, length, item = map(np.concatenate, zip(*pieces, strict=True))
     orders, left = lower.astype(float), float(feasible.total - np.sum(price * lower))
     best = np.argsort(-gain, kind="stable")
     best = best[gain[best] > _ROUNDING]

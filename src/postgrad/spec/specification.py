@@ -35,15 +35,15 @@ class UserCode(TomlTable):
     python: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", max_length=200)]
 
 
+_Samples = Annotated[int, Field(ge=1, le=2**20)]
+
+
 class AgentSettings(TomlTable):
     """`[settings]`: how the agent decides."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     iterations: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    samples: (
-        Annotated[list[Annotated[int, Field(ge=1, le=2**20)]], Field(min_length=1, max_length=2)]
-        | None
-    ) = None
+    samples: Annotated[list[_Samples], Field(min_length=1, max_length=2)] | None = None
     alpha: Annotated[Number, Field(gt=0, lt=1)] = 1e-3
     preset: Literal["newton", "paper"] = "newton"
 

@@ -69,12 +69,7 @@ class Newsvendor(eqx.Module):
         """c - s, what a unit left over loses."""
         return self.cost - self.salvage
 
-    def expected(
-        self,
-        x: Float[Array, "..."],
-        mean: Float[Array, "..."],
-        excess: Callable[[Array], Array],
-    ) -> Float[Array, ""]:
+    def expected(self, x: Array, mean: Array, excess: Callable[[Array], Array]) -> Array:
         """E h(x, xi) for x >= 0, given E xi and level -> E max(xi - level, 0).
 
         Sold are min(x, max(0, xi)) = max(0, xi) - max(0, xi - x), also where demand is negative.

@@ -57,8 +57,7 @@ class Population(dist.Distribution):
 
     def __init__(self, center: Array, shift: Array, *, validate_args: bool | None = None):
         self.center, self.shift = jnp.asarray(center), jnp.asarray(shift)
-        size = self.center.shape[-1]
-        super().__init__((), (size + 1,), validate_args=validate_args)
+        super().__init__((), (self.center.shape[-1] + 1,), validate_args=validate_args)
 
     @property
     def support(self) -> constraints.Constraint:
