@@ -221,9 +221,12 @@ def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
 
     again = []
     unfocused = focus.unfocused
-    monkeypatch.setattr(
-        focus, "unfocused", lambda *args, **options: again.append(1) or unfocused(*args, **options)
-    )
+
+    def counted(state, stacked=False):
+        again.append(1)
+        return unfocused(state, stacked)
+
+    monkeypatch.setattr(focus, "unfocused", counted)
     monkeypatch.setattr(sufficient, "_GAP", gap)
     with_focus = run()
     assert (len(again) > 0) == (gap < 50.0)
