@@ -251,7 +251,7 @@ class Agent:
                     return self._answered_before(*known, rows, in_force)
                 try:
                     new = self._stream.after(self._now, rows, in_force)
-                    alarm = new.monitor.alarm()
+                    alarm = new.alarm
                     entry = _batch(key, in_force, rows, self._codec.answer(new), alarm)
                     renewed = new.fixed_since == new.stage
                     fixed = self._codec.save_fixed(new) if renewed else None

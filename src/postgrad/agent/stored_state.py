@@ -6,6 +6,7 @@ files by `eqx.field(metadata={"stored_as": "old_name"})`.
 """
 
 import dataclasses
+import functools
 import struct
 from typing import Any
 
@@ -20,19 +21,24 @@ from postgrad.algorithm.bayesian_sgd import Descended, Learned
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.descents import Course
 from postgrad.algorithm.surprise import Surprise
+from postgrad.engine.packing import Kind, Packed
+from postgrad.engine.stage import DescendReport, LearnReport
 from postgrad.engine.stream import Report, Snapshot, Stream
-from postgrad.monitoring.progress_warnings import Stall
+from postgrad.monitoring.progress_warnings import Stall, Teaching
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.store import StoredState
-from postgrad.store.array_codec import decode, encode
+from postgrad.store.array_codec import Entries, as_bytes, decode, encode, entries_of, header_of
 
-_COUNTERS = struct.Struct("<qqddqqq")
+_COUNTERS = struct.Struct("<qqddqqqq")
 _NOTHING = encode({})[0]
 _LEAF: Any = 0  # any array
-_BLANK = Report(
-    Learned(_LEAF, Surprise(*4 * [_LEAF])),
-    Descended(Course(*5 * [_LEAF]), Outlook(*4 * [_LEAF])),
-    rows=0,
+_LEARN = LearnReport(Learned(_LEAF, Surprise(*4 * [_LEAF])), *4 * [_LEAF])
+_DESCEND = DescendReport(
+    decision=_LEAF,
+    descended=Descended(Course(*5 * [_LEAF]), Outlook(*4 * [_LEAF])),
+    positive_step=_LEAF,
+    finite=_LEAF,
+    teaching=Teaching(*3 * [_LEAF]),
 )
 
 
@@ -58,33 +64,36 @@ class StateCodec:
 
     def __init__(self, stream: Stream):
         """Args: the stream, whose first snapshot says which arrays there are."""
-        self._stream = stream
-        first = _arrays(stream.start)
-        named, self._tree = jax.tree.flatten_with_path(first)
-        self._names = [stored_name(first, path) for path, _ in named]
-        self._first = [leaf for _, leaf in named]
-        self._fixed = jax.tree.leaves(fixed_leaves(first))
-        report, self._report_tree = jax.tree.flatten_with_path(_BLANK)
-        self._report_names = [stored_name(_BLANK, path) for path, _ in report]
+        self._stream, start = stream, stream.start
+        self._belief = _Names("belief", start.belief)
+        self._search = _Names("search", start.search.tree_of_arrays())
+        self._test = _Names("monitor", start.monitor)
+        self._learn, self._descend = _Names("learn", _LEARN), _Names("descend", _DESCEND)
+        self._first = jax.tree.leaves(start.belief)
+        self._fixed = jax.tree.leaves(fixed_leaves(start.belief))
 
     def save(self, snapshot: Snapshot) -> StoredState:
         """The snapshot, but for the arrays that stages do not change."""
-        if snapshot.stage == 0:
-            return StoredState(0, _NOTHING, b"", _NOTHING, b"", self._counters(snapshot), 0)
-        leaves = jax.tree.leaves(_arrays(snapshot))
-        parts = zip(self._names, leaves, self._fixed, strict=True)
-        state = encode({name: _plain(leaf) for name, leaf, fixed in parts if not fixed})
-        told = map(np.asarray, jax.tree.leaves(snapshot.report))
-        report = encode(dict(zip(self._report_names, told, strict=True)))
         counters = self._counters(snapshot)
+        if snapshot.report is None:
+            return StoredState(0, _NOTHING, b"", _NOTHING, b"", counters, 0)
+        parts = zip(self._belief.names, jax.tree.leaves(snapshot.belief), self._fixed, strict=True)
+        belief = {name: _plain(leaf) for name, leaf, fixed in parts if not fixed}
+        search, test, (learn, descend) = snapshot.search, snapshot.test, snapshot.report.packed
+        entries = entries_of(belief) + self._search.entries(search) + self._test.entries(test)
+        data = map(as_bytes, [*belief.values(), np.asarray(search.words), np.asarray(test.words)])
+        state = header_of(entries), b"".join(data)
+        told = header_of(self._learn.entries(learn) + self._descend.entries(descend))
+        words = np.asarray(learn.words), np.asarray(descend.words)
+        report = told, b"".join(map(as_bytes, words))
         return StoredState(snapshot.stage, *state, *report, counters, snapshot.fixed_since)
 
     def save_fixed(self, snapshot: Snapshot) -> tuple[str, bytes] | None:
         """The arrays that stages do not change; None if they are those of the beginning."""
         if snapshot.fixed_since == 0:
             return None
-        leaves = jax.tree.leaves(_arrays(snapshot))
-        parts = zip(self._names, leaves, self._first, self._fixed, strict=True)
+        leaves = jax.tree.leaves(snapshot.belief)
+        parts = zip(self._belief.names, leaves, self._first, self._fixed, strict=True)
         changed = {
             n: _plain(leaf) for n, leaf, first, fixed in parts if fixed and leaf is not first
         }
@@ -96,22 +105,25 @@ class StateCodec:
         Raises:
             StoreError: If the bytes do not fit their description.
         """
+        start = self._stream.start
         if saved.stage == 0:
-            return self._stream.start
+            return start
         stored = decode(*(fixed or (_NOTHING, b""))) | decode(saved.header, saved.state)
-        leaves = [
-            _as_leaf(stored[name], first) if name in stored else first
-            for name, first in zip(self._names, self._first, strict=True)
-        ]
-        arrays = jax.tree.unflatten(self._tree, leaves)
         told = decode(saved.report_header, saved.report)
-        rows = int(told["rows"])
-        *stall, said, next_look, room = _COUNTERS.unpack(saved.counters)
+        search = self._search.tree(stored, start.search.tree_of_arrays())
+        *stall, said, next_look, room, rows = _COUNTERS.unpack(saved.counters)
         return Snapshot(
             stage=saved.stage,
-            decision=np.asarray(arrays["search"].decision),
-            **arrays,
-            report=jax.tree.unflatten(self._report_tree, [*list(told.values())[:-1], rows]),
+            decision=np.asarray(search.decision),
+            belief=self._belief.tree(stored, start.belief),
+            search=Packed.of(search, np.concatenate),
+            test=Packed.of(self._test.tree(stored, start.monitor), np.concatenate),
+            report=Report.of(
+                Packed.of(self._learn.tree(told), np.concatenate),
+                Packed.of(self._descend.tree(told), np.concatenate),
+                rows,
+            ),
+            alarm=None,
             stall=Stall(*stall)._replace(said=bool(said)),
             warning=None,
             next_look=next_look,
@@ -120,14 +132,15 @@ class StateCodec:
         )
 
     def _counters(self, snapshot: Snapshot) -> bytes:
-        return _COUNTERS.pack(*snapshot.stall, snapshot.next_look, snapshot.room)
+        rows = 0 if snapshot.report is None else snapshot.report.rows
+        return _COUNTERS.pack(*snapshot.stall, snapshot.next_look, snapshot.room, rows)
 
     def answer(self, snapshot: Snapshot) -> bytes:
         """What is kept with the batch that led to a snapshot: see `Answer`."""
         assert snapshot.report is not None  # there was a batch
-        (foreseen, surprise), (_, ahead), rows = snapshot.report
-        log_predictive = np.sum(np.asarray(foreseen)[:rows])
-        numbers = [snapshot.decision, ahead.epistemic, log_predictive]
+        (foreseen, surprise), rows = snapshot.report.learn.learned, snapshot.report.rows
+        epistemic = snapshot.report.descend.descended.outlook.epistemic
+        numbers = [snapshot.decision, epistemic, np.sum(foreseen[:rows])]
         numbers += jax.tree.leaves(surprise)
         return b"".join(np.asarray(number, "<f8").tobytes() for number in numbers)
 
@@ -146,12 +159,35 @@ class StateCodec:
         )
 
 
-def _arrays(snapshot: Snapshot) -> dict[str, PyTree]:
-    return {
-        "belief": snapshot.belief,
-        "search": snapshot.search,
-        "monitor": snapshot.monitor,
-    }
+class _Names:
+    """The names under which the arrays of one part of a snapshot are stored."""
+
+    def __init__(self, part: str, like: PyTree):
+        """Args: the name of the part, and what it looks like."""
+        named, self._tree = jax.tree.flatten_with_path(like)
+        self.names = tuple(f"{part}.{stored_name(like, path)}" for path, _ in named)
+
+    def entries(self, packed: Packed) -> Entries:
+        """What a header says about the arrays of the part."""
+        return _entries(self.names, packed.kinds)
+
+    def tree(self, stored: dict[str, np.ndarray], like: PyTree = None) -> Any:
+        """The part, from the arrays of a file; those that are not there are as in `like`."""
+        leaves: list[Any]
+        if like is None:
+            leaves = [stored[name] for name in self.names]
+        else:
+            leaves = [
+                _as_leaf(stored[name], first) if name in stored else first
+                for name, first in zip(self.names, jax.tree.leaves(like), strict=True)
+            ]
+        return jax.tree.unflatten(self._tree, leaves)
+
+
+@functools.lru_cache(maxsize=256)
+def _entries(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> Entries:
+    pairs = zip(names, kinds, strict=True)
+    return tuple((name, np.dtype(kind.word), kind.shape) for name, kind in pairs)
 
 
 def stored_name(node: Any, path: tuple[Any, ...]) -> str:
@@ -180,5 +216,5 @@ def _plain(leaf: Array) -> np.ndarray:
 def _as_leaf(array: np.ndarray, like: Array) -> Array:
     """A stored array in the form of the leaf whose place it takes."""
     if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
-        return random.wrap_key_data(jnp.asarray(array), impl=random.key_impl(like))
-    return jnp.asarray(array)
+        return random.wrap_key_data(jnp.asarray(array, "uint32"), impl=random.key_impl(like))
+    return jnp.asarray(array, like.dtype)

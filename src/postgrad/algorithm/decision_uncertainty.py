@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective
 from postgrad.beliefs.belief import log_likelihood
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.problem.problem import Decision
 
 _DRAWS = 32  # of xi for each theta, to see how much the cost varies
@@ -86,11 +87,11 @@ def outlook(
     problem, likelihood = objective.problem, objective.problem.likelihood
 
     def spread(theta: PyTree, key: Array) -> Array:
-        draws = problem.model(x, theta).sample(key, (_DRAWS,))
+        draws = computed_once(problem.model(x, theta).sample(key, (_DRAWS,)), key)
         return jnp.var(jax.vmap(lambda xi: problem.cost(x, xi))(draws), ddof=1)
 
     def believed_after(theta: PyTree, key: Array) -> Decision:
-        seen = likelihood(x, theta).sample(key, (_ROWS,))
+        seen = computed_once(likelihood(x, theta).sample(key, (_ROWS,)), key)
         log_f = jax.vmap(lambda other: log_likelihood(likelihood, x, other, seen, weight))(thetas)
         return jnp.tensordot(jnp.exp(log_f - logsumexp(log_f)), slopes, axes=1)
 

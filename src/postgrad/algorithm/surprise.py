@@ -9,6 +9,7 @@ from jax import random
 from jaxtyping import Array, Float
 
 from postgrad.beliefs import Belief
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.problem.problem import Decision, Model
 
 # How many replicates are set aside to find the centre.
@@ -82,7 +83,7 @@ def surprise(
     keys = random.split(key, 2 + count)
     thetas = belief.sample(keys[0], (count,))
     draws = jax.vmap(lambda theta, key: likelihood(x, theta).sample(key, weight.shape))
-    foreseen = jnp.asarray(draws(thetas, keys[2:]), float)
+    foreseen = computed_once(jnp.asarray(draws(thetas, keys[2:]), float), key)
     # From replicates set aside, so that the centre favours neither the batch nor those compared.
     centre = jnp.sort(foreseen[:_CENTRE, 0], axis=0)[_CENTRE // 2]
 

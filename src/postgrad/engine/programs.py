@@ -13,60 +13,114 @@ from jaxtyping import Array
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, State
 from postgrad.beliefs import Belief
 from postgrad.engine import stage
-from postgrad.monitoring.misspecification import Monitor
+from postgrad.engine.packing import Packed
 from postgrad.problem.problem import Decision
 
 
-def split(policy: BayesianSGD) -> tuple[BayesianSGD, BayesianSGD]:
-    """The numbers of a policy, and the rest: functions, names and counts."""
-    return eqx.partition(policy, lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
+class Plan(NamedTuple):
+    """All of a policy but its numbers.
+
+    Attributes:
+        rest: Functions, names and counts.
+        numbers: Where the numbers belong.
+    """
+
+    rest: BayesianSGD
+    numbers: Any
+
+
+def split(policy: BayesianSGD) -> tuple[list[Array], Plan]:
+    """The numbers of a policy as a list, which is quicker to pass than a tree, and the plan."""
+    numbers, rest = eqx.partition(policy, lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
+    leaves, structure = jax.tree.flatten(numbers)
+    return leaves, Plan(rest, structure)
+
+
+class Learning(NamedTuple):
+    """What *learn* returns.
+
+    Attributes:
+        belief: pi_t.
+        draws: What was drawn from it for the descent, without the mixture.
+        monitor: The test of whether batches come as foreseen, packed.
+        report: A `stage.LearnReport`, packed.
+    """
+
+    belief: Belief
+    draws: Draws
+    monitor: Packed
+    report: Packed
+
+
+class Descending(NamedTuple):
+    """What *descend* returns.
+
+    Attributes:
+        search: All of the state but the belief, packed.
+        report: A `stage.DescendReport`, packed.
+    """
+
+    search: Packed
+    report: Packed
 
 
 class Programs(NamedTuple):
     """A stage in two calls; the first argument of each program is the numbers of the policy.
 
     Attributes:
-        learn: (numbers, belief, search, monitor, batch, weight, x) -> (belief, what was drawn from
-            it for the descent, monitor, report). See `stage.learn` and `BayesianSGD.draw`. Without
-            an x, the batch arose under the last decision.
+        learn: (numbers, belief, search, monitor, batch, weight, x) -> `Learning`. See `stage.learn`
+            and `BayesianSGD.draw`. Without an x, the batch arose under the last decision.
         draw: (numbers, belief, search) -> what is drawn for the descent, without a batch.
-        descend: (numbers, draws, search, rows) -> (search, report). See `stage.descend`.
+        descend: (numbers, draws, mixture, search, rows) -> `Descending`. See `stage.descend`. The
+            mixture is the belief where the gradient reads its density, and None elsewhere.
     """
 
-    learn: Callable[..., tuple[Belief, Draws, Monitor, stage.LearnReport]]
+    learn: Callable[..., Learning]
     draw: Callable[..., Draws]
-    descend: Callable[..., tuple[State, stage.DescendReport]]
+    descend: Callable[..., Descending]
 
 
 @functools.lru_cache(maxsize=64)
-def programs(rest: BayesianSGD) -> Programs:
-    """The programs of all policies with this rest; see `split`.
+def programs(plan: Plan) -> Programs:
+    """The programs of all policies with this plan; see `split`.
 
     The state comes in two parts, the belief and the search (all but the belief), so that *descend*
     does not depend on the shapes of the belief.
     """
 
+    def policy_of(numbers: list[Array]) -> BayesianSGD:
+        return eqx.combine(jax.tree.unflatten(plan.numbers, numbers), plan.rest)
+
+    def state_of(belief: Belief, search: Packed) -> State:
+        return dataclasses.replace(search.tree_of_arrays(), belief=belief)
+
     @jax.jit
     def learn(
-        numbers: BayesianSGD,
+        numbers: list[Array],
         belief: Belief,
-        search: State,
-        monitor: Monitor,
+        search: Packed,
+        monitor: Packed,
         batch: Array,
         weight: Array,
         x: Decision | None,
-    ) -> Any:
-        policy, state = eqx.combine(numbers, rest), dataclasses.replace(search, belief=belief)
+    ) -> Learning:
+        policy, state = policy_of(numbers), state_of(belief, search)
         in_force = state.decision if x is None else x
-        state, monitor, report = stage.learn(policy, state, monitor, batch, weight, in_force)
-        return state.belief, policy.draw(state), monitor, report
+        test = monitor.tree_of_arrays()
+        state, test, report = stage.learn(policy, state, test, batch, weight, in_force)
+        draws = policy.draw(state)._replace(mixture=None)
+        return Learning(state.belief, draws, Packed.of(test), Packed.of(report))
 
     @jax.jit
-    def draw(numbers: BayesianSGD, belief: Belief, search: State) -> Draws:
-        return eqx.combine(numbers, rest).draw(dataclasses.replace(search, belief=belief))
+    def draw(numbers: list[Array], belief: Belief, search: Packed) -> Draws:
+        return policy_of(numbers).draw(state_of(belief, search))._replace(mixture=None)
 
     @jax.jit
-    def descend(numbers: BayesianSGD, draws: Draws, search: State, rows: Array) -> Any:
-        return stage.descend(eqx.combine(numbers, rest), draws, search, rows)
+    def descend(
+        numbers: list[Array], draws: Draws, mixture: Belief | None, search: Packed, rows: Array
+    ) -> Descending:
+        policy, draws = policy_of(numbers), draws._replace(mixture=mixture)
+        state, report = stage.descend(policy, draws, search.tree_of_arrays(), rows)
+        return Descending(Packed.of(state), Packed.of(report))
 
     return Programs(learn, draw, descend)

@@ -29,12 +29,14 @@ class LearnReport(NamedTuple):
         possible: Whether some theta explains each observation.
         proper: Whether the posterior has no NaN in it.
         negligible: Whether the points of large grids that are not computed weigh next to nothing.
+        alarmed: Whether the batch raised an alarm.
     """
 
     learned: Learned
     possible: Bool[Array, ""]
     proper: Bool[Array, ""]
     negligible: Bool[Array, ""]
+    alarmed: Bool[Array, ""]
 
 
 class DescendReport(NamedTuple):
@@ -74,13 +76,15 @@ def learn(
         x: The decision in force when the batch arose.
     """
     new, learned = policy.learn(state, batch, weight=weight, x=x)
+    monitor = monitor.update(learned.surprise)
     report = LearnReport(
         learned,
         possible=is_possible(policy, state, batch, x, learned.log_predictive),
         proper=~_any_nan(eqx.filter(new.belief, fixed_leaves(new.belief), inverse=True)),
         negligible=live_points.is_negligible(new),
+        alarmed=monitor.raised > 0,
     )
-    return new, monitor.update(learned.surprise), report
+    return new, monitor, report
 
 
 def descend(

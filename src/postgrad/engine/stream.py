@@ -8,15 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from postgrad.algorithm.bayesian_sgd import BayesianSGD, Descended, Info, Learned, State
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, Info, State
 from postgrad.beliefs import Belief
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
+from postgrad.engine.packing import Packed
 from postgrad.engine.padding import padded
-from postgrad.engine.programs import programs, split
+from postgrad.engine.programs import Descending, Learning, programs, split
 from postgrad.engine.stage import DescendReport, LearnReport
 from postgrad.errors import DivergenceError, ImpossibleDataError, StepSizeError, SupportError
-from postgrad.monitoring.misspecification import Monitor
+from postgrad.monitoring.misspecification import Alarm, Monitor
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.problem.problem import kind_of
 
@@ -25,14 +26,21 @@ class Report(NamedTuple):
     """What a stage reports.
 
     Attributes:
-        learned: How well the batch was foreseen, its padding included.
-        descended: How the descent went, and what is uncertain.
+        learn: How well the batch was foreseen, its padding included.
+        descend: How the descent went, and what is uncertain.
         rows: How many rows the batch had.
+        packed: The first two, packed.
     """
 
-    learned: Learned
-    descended: Descended
+    learn: LearnReport
+    descend: DescendReport
     rows: int
+    packed: tuple[Packed, Packed]
+
+    @classmethod
+    def of(cls, learn: Packed, descend: Packed, rows: int) -> "Report":
+        """Reads what the two halves of a stage reported."""
+        return cls(learn.on_host(), descend.on_host(), rows, (learn, descend))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,9 +51,10 @@ class Snapshot:
         stage: How many batches were observed.
         decision: The decision in force.
         belief: pi_t.
-        search: The rest of the algorithm's state: the iterate, what the descent remembers.
-        monitor: The test of whether batches come as foreseen.
+        search: The rest of the algorithm's state, packed: the iterate, what the descent remembers.
+        test: The test of whether batches come as foreseen, packed.
         report: What the last stage reported; None before the first.
+        alarm: The alarm that the last stage raised, if any.
         stall: Counts stages without progress.
         warning: What the last stage gave reason to warn of, if anything.
         next_look: The stage at which to look at all points of large grids again.
@@ -57,9 +66,10 @@ class Snapshot:
     stage: int
     decision: np.ndarray
     belief: Belief
-    search: State
-    monitor: Monitor
+    search: Packed
+    test: Packed
     report: Report | None
+    alarm: Alarm | None
     stall: Stall
     warning: UserWarning | None
     next_look: int
@@ -69,15 +79,20 @@ class Snapshot:
     @property
     def state(self) -> State:
         """What the algorithm carries from stage to stage."""
-        return dataclasses.replace(self.search, belief=self.belief)
+        return dataclasses.replace(self.search.tree_of_arrays(), belief=self.belief)
+
+    @property
+    def monitor(self) -> Monitor:
+        """The test of whether batches come as foreseen."""
+        return self.test.tree_of_arrays()
 
     @property
     def info(self) -> Info | None:
         """What the last stage told about itself; None before the first."""
         if self.report is None:
             return None
-        foreseen, surprise = self.report.learned
-        return Info(foreseen[: self.report.rows], surprise, *self.report.descended)
+        foreseen, surprise = self.report.learn.learned
+        return Info(foreseen[: self.report.rows], surprise, *self.report.descend.descended)
 
 
 class Stream:
@@ -97,15 +112,17 @@ class Stream:
         likelihood = policy.problem.likelihood
         self.event_shape = policy.problem.event_shape(state.x, theta)
         self._data_depend = kind_of(likelihood, state.x, theta).depends_on_decision
-        self._numbers, rest = split(policy)
-        self._programs = programs(rest)
+        self._uses_mixture = policy.gradient.uses_mixture
+        self._numbers, plan = split(policy)
+        self._programs = programs(plan)
         self.start = Snapshot(
             stage=0,
             decision=np.asarray(state.decision),
             belief=state.belief,
-            search=dataclasses.replace(state, belief=None),
-            monitor=Monitor(self.event_shape, alpha=alpha),
+            search=Packed.of(dataclasses.replace(state, belief=None), np.concatenate),
+            test=Packed.of(Monitor(self.event_shape, alpha=alpha), np.concatenate),
             report=None,
+            alarm=None,
             stall=Stall(),
             warning=None,
             next_look=live_points.patience(state.belief),
@@ -133,26 +150,29 @@ class Stream:
         if free < len(batch):
             belief = with_room(belief, len(batch))
             free = room(belief)
-        data = (batch, weight, x, float(len(rows)))
-        belief, search, monitor, learn, descend = self._stage(before, belief, *data)
-        if not (learn.possible and learn.proper):
+        learning = self._learn(before, belief, batch, weight, x)
+        told: LearnReport = learning.report.on_host()
+        if not (told.possible and told.proper):
             self._refuse(before, rows, x)
-        if not learn.negligible:  # then all points are computed
+        if not told.negligible:  # then all points are computed
             belief, fixed_since = live_points.unfocused(before.belief), before.stage + 1
-            belief, search, monitor, learn, descend = self._stage(before, belief, *data)
-        self._check(before, descend)
-        stall, warning = before.stall.after(*self._signs(descend))
-        stage, next_look = before.stage + 1, before.next_look
+            learning = self._learn(before, belief, batch, weight, x)
+        search, descending = self._descend(before, learning.belief, learning.draws, len(rows))
+        report = Report.of(learning.report, descending, len(rows))
+        self._check(before, report.descend)
+        stall, warning = before.stall.after(*self._signs(report.descend))
+        belief, stage, next_look = learning.belief, before.stage + 1, before.next_look
         if stage >= next_look:
             belief = live_points.focused(belief)
             next_look, fixed_since = stage + live_points.patience(belief), stage
         return Snapshot(
             stage=stage,
-            decision=np.asarray(descend.decision),
+            decision=np.asarray(report.descend.decision),
             belief=belief,
             search=search,
-            monitor=monitor,
-            report=Report(learn.learned, descend.descended, len(rows)),
+            test=learning.monitor,
+            report=report,
+            alarm=learning.monitor.tree_of_arrays().alarm() if report.learn.alarmed else None,
             stall=stall,
             warning=warning,
             next_look=next_look,
@@ -163,25 +183,25 @@ class Stream:
     def without_data(self, before: Snapshot) -> np.ndarray | None:
         """Where the descent goes on to without a batch; None if that is not finite."""
         draws = self._programs.draw(self._numbers, before.belief, before.search)
-        _, report = self._programs.descend(self._numbers, draws, before.search, 0.0)
-        decision = np.asarray(report.decision)
+        _, report = self._descend(before, before.belief, draws, 0)
+        decision = report.on_host().decision
         return decision if np.isfinite(decision).all() else None
 
-    def _stage(
+    def _learn(
         self,
         before: Snapshot,
         belief: Belief,
         batch: np.ndarray,
         weight: np.ndarray,
         x: np.ndarray | None,
-        rows: float,
-    ) -> tuple[Belief, State, Monitor, LearnReport, DescendReport]:
-        """Learn, then descend."""
-        belief, draws, monitor, learn = self._programs.learn(
-            self._numbers, belief, before.search, before.monitor, batch, weight, x
+    ) -> Learning:
+        return self._programs.learn(
+            self._numbers, belief, before.search, before.test, batch, weight, x
         )
-        search, descend = self._programs.descend(self._numbers, draws, before.search, rows)
-        return belief, search, monitor, learn, descend
+
+    def _descend(self, before: Snapshot, belief: Belief, draws: Draws, rows: int) -> Descending:
+        mixture = belief if self._uses_mixture else None
+        return self._programs.descend(self._numbers, draws, mixture, before.search, float(rows))
 
     def _signs(self, report: DescendReport) -> tuple[bool, bool, float, float]:
         """Whether the descent settled (NaN: it cannot tell), and what the data are good for."""
@@ -195,7 +215,7 @@ class Stream:
         if not report.positive_step:
             raise StepSizeError(f"the step size at stage {before.stage + 1} must be positive")
         if not report.finite:
-            gradient = np.asarray(report.descended.course.gradient)
+            gradient = report.descended.course.gradient
             raise DivergenceError(
                 f"the step from x = {before.decision[()]} is not finite: the gradient was "
                 f"{gradient.tolist()}; use smaller steps or a bounded feasible set"

@@ -14,6 +14,9 @@ import numpy as np
 
 from postgrad.errors import StoreError
 
+# The name, the type and the shape of each array.
+Entries = tuple[tuple[str, np.dtype, tuple[int, ...]], ...]
+
 
 def encode(arrays: Mapping[str, np.ndarray]) -> tuple[str, bytes]:
     """The header and the bytes of arrays of numbers.
@@ -21,16 +24,31 @@ def encode(arrays: Mapping[str, np.ndarray]) -> tuple[str, bytes]:
     Raises:
         TypeError: If an array holds something else.
     """
-    header = _header(tuple((name, array.dtype, array.shape) for name, array in arrays.items()))
-    return header, b"".join(_little_endian(array).tobytes() for array in arrays.values())
+    return header_of(entries_of(arrays)), b"".join(map(as_bytes, arrays.values()))
+
+
+def entries_of(arrays: Mapping[str, np.ndarray]) -> Entries:
+    """What a header says about arrays."""
+    return tuple((name, array.dtype, array.shape) for name, array in arrays.items())
 
 
 @functools.lru_cache(maxsize=256)
-def _header(entries: tuple[tuple[str, np.dtype, tuple[int, ...]], ...]) -> str:
+def header_of(entries: Entries) -> str:
+    """The header of arrays.
+
+    Raises:
+        TypeError: If an array holds something else than numbers.
+    """
     for name, kind, _ in entries:
         if kind.kind not in "biuf" and kind.name != "bfloat16":
             raise TypeError(f"arrays of type {kind} cannot be stored, got one in {name}")
     return json.dumps([[name, kind.name, shape] for name, kind, shape in entries])
+
+
+def as_bytes(array: np.ndarray) -> bytes:
+    """The numbers of an array, little-endian."""
+    native = sys.byteorder == "little" and array.dtype.isnative
+    return (array if native else array.astype(array.dtype.newbyteorder("<"))).tobytes()
 
 
 def decode(header: str, data: bytes) -> dict[str, np.ndarray]:
@@ -54,11 +72,6 @@ def decode(header: str, data: bytes) -> dict[str, np.ndarray]:
 
 
 @functools.lru_cache(maxsize=256)
-def _entries(header: str) -> tuple[tuple[str, np.dtype, tuple[int, ...]], ...]:
+def _entries(header: str) -> Entries:
     kinds = [(name, np.dtype(kind), tuple(shape)) for name, kind, shape in json.loads(header)]
     return tuple((name, kind.newbyteorder("<"), shape) for name, kind, shape in kinds)
-
-
-def _little_endian(array: np.ndarray) -> np.ndarray:
-    native = sys.byteorder == "little" and array.dtype.isnative
-    return array if native else array.astype(array.dtype.newbyteorder("<"))
