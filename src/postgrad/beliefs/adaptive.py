@@ -11,18 +11,19 @@ from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, BeliefWithMemory, same_arrays
+from postgrad.beliefs.belief import BatchBelief, Belief, BeliefWithMemory, same_arrays
 from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.validate import as_numbers
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # From a world that does not change to one that a dozen batches describe.
 RATES = (1.0, 0.99, 0.98, 0.96, 0.92)
 
 
-class Adaptive(Belief):
+class Adaptive(BatchBelief):
     """A belief with several rates of forgetting, each weighted by how well it predicted the data.
 
         pi_t  =  sum_r v_{t,r} pi_t^(r),
@@ -84,25 +85,18 @@ class Adaptive(Belief):
         """`function(belief)` of each member."""
         return jax.vmap(function, in_axes=(_axes(self.beliefs),))(self.beliefs)
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule for every member, and for the weights of the members.
 
         The observations of a batch are predicted independently of each other.
         """
 
         def predict(belief: Belief) -> Array:
-            log_f = jax.vmap(lambda y: belief.log_mixture(likelihood, x, y))(batch)
-            return jnp.sum(log_f if weight is None else jnp.where(weight > 0, weight * log_f, 0.0))
+            log_f = jax.vmap(lambda y: belief.log_mixture(likelihood, batch.x, y))(batch.y)
+            return batch.total(log_f)
 
         log_weights = self.log_weights + self._each(predict)
-        learned = self._each(lambda belief: belief.update(likelihood, x, batch, weight, key))
+        learned = self._each(lambda belief: belief.update(likelihood, *batch, key))
         kept = jax.tree.map(
             lambda new, old, axis: old if axis is None else new,
             learned,

@@ -14,6 +14,7 @@ from postgrad.distributions.density import log_density
 from postgrad.errors import PriorError
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # How many draws a mean without a closed form is taken over.
@@ -87,7 +88,26 @@ class Belief(Module):
         """
 
 
-class BeliefWithMemory(Belief):
+class BatchBelief(Belief):
+    """A belief that takes all there is to know about a batch in one piece."""
+
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Float[Array, "D ..."],
+        weight: Float[Array, " D"] | None = None,
+        key: Array | None = None,
+    ) -> Self:
+        """pi_t from pi_{t-1} and a batch; see `Belief`."""
+        return self._learn(likelihood, Batch(x, batch, weight), key)
+
+    @abc.abstractmethod
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
+        """pi_t from pi_{t-1} and a batch."""
+
+
+class BeliefWithMemory(BatchBelief):
     """A belief that may forget.
 
     Attributes:
@@ -102,18 +122,9 @@ class BeliefWithMemory(Belief):
         return self.memory.size
 
 
-def log_likelihood(
-    likelihood: Model,
-    x: Decision,
-    theta: PyTree,
-    batch: Float[Array, "D ..."],
-    weight: Float[Array, " D"] | None,
-) -> Float[Array, ""]:
+def log_likelihood(likelihood: Model, theta: PyTree, batch: Batch) -> Float[Array, ""]:
     """sum_j w_j log f(y_j; x, theta)."""
-    log_f = log_density(likelihood(x, theta), batch)
-    if weight is not None:  # 0 * -inf is NaN, so an observation without weight is left out
-        log_f = jnp.where(weight > 0, weight * log_f, 0.0)
-    return jnp.sum(log_f)
+    return batch.total(log_density(likelihood(batch.x, theta), batch.y))
 
 
 def moments_of_draws(belief: Belief) -> tuple[PyTree, PyTree]:

@@ -8,14 +8,15 @@ import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, check_belief, first, same_arrays
+from postgrad.beliefs.belief import BatchBelief, Belief, check_belief, first, same_arrays
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.validate import as_count
+from postgrad.problem.batch import Batch
 from postgrad.problem.items import Items
 from postgrad.problem.problem import Decision, Model, Problem
 
 
-class Separate(Belief):
+class Separate(BatchBelief):
     """Independent beliefs about theta_1, ..., theta_n, one for each item.
 
         pi_t(theta)  =  prod_i pi_{t,i}(theta_i)
@@ -48,23 +49,16 @@ class Separate(Belief):
         """n."""
         return jax.tree.leaves(self.beliefs)[0].shape[0]
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule, item by item."""
         each = _each(likelihood)
         keys = None if key is None else random.split(key, self.count)
 
         def learn(belief: Belief, x: Array, y: Array, key: Array | None) -> Belief:
-            return belief.update(each, x, y, weight, key)
+            return belief.update(each, x, y, batch.weight, key)
 
         axes = (0, 0, 1, None if keys is None else 0)
-        new = jax.vmap(learn, in_axes=axes)(self.beliefs, self._items(x), batch, keys)
+        new = jax.vmap(learn, in_axes=axes)(self.beliefs, self._items(batch.x), batch.y, keys)
         return eqx.tree_at(lambda self: self.beliefs, self, new)
 
     def _items(self, x: Decision) -> Float[Array, " n"]:

@@ -26,6 +26,7 @@ from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import as_array, check_covariance, is_concrete
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # How many values of theta, near and far, linearity is tried at.
@@ -117,20 +118,13 @@ class Gaussian(BeliefWithMemory):
         """P_t^-1, over all numbers of theta one after the other."""
         return self._law.covariance
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule, or Laplace's approximation to it."""
         del key
         faded = eqx.tree_at(lambda g: g.evidence, self, self.memory.fade(self.evidence))
         model = FlatModel(likelihood, self.prior_loc)
-        gained = self.rule.evidence(model, self._origin, faded._law, x, batch, weight)
-        new = faded.evidence.add(gained), self.memory.after(batch, weight)
+        gained = self.rule.evidence(model, self._origin, faded._law, batch)
+        new = faded.evidence.add(gained), self.memory.after(batch)
         return eqx.tree_at(lambda g: (g.evidence, g.memory), self, new)
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:

@@ -49,6 +49,7 @@ from postgrad.distributions.density import log_density
 from postgrad.distributions.exponential_families import ExponentialFamily, family_of
 from postgrad.numerics.cache_by_shape import compiled
 from postgrad.numerics.fixed import fixed
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
 
 # The weight that the points left out may have together, relative to the live points.
@@ -94,11 +95,9 @@ class SufficientWeights(Weights):
         values = self.everything.table() @ self.statistics[:-1] + self.everything.log_prior.ravel()
         return (values - jnp.max(values))[: self.size]
 
-    def update(
-        self, likelihood: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
-    ) -> Self:
+    def update(self, likelihood: Model, points: PyTree, batch: Batch) -> Self:
         """Adds the batch's statistics, and computes the weights of the live points."""
-        step, inside = self._observe(likelihood, points, x, batch, weight)
+        step, inside = self._observe(likelihood, points, batch)
         step = jnp.where(inside, step, jnp.nan)  # no point explains the data
         statistics, since = self.statistics + step, self.since + step.at[-1].set(0.0)
         tally = sweep(self.live, statistics[:-1], self.tally)
@@ -106,10 +105,10 @@ class SufficientWeights(Weights):
         return eqx.tree_at(_moving, self, (statistics, since, tally, missing))
 
     def _observe(
-        self, model: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
+        self, model: Model, points: PyTree, batch: Batch
     ) -> tuple[Float[Array, " k"], Bool[Array, ""]]:
         """The batch's statistics as if seen at x_0, and whether it lies inside the support."""
-        return batch_statistics(self.family, self.shift, model, x, first(points), batch, weight)
+        return batch_statistics(self.family, self.shift, model, first(points), batch)
 
     def pick(self, u: Array) -> tuple[Array, Array]:
         """Block, leaf and point, each by inversion of the rest of u."""
@@ -141,7 +140,7 @@ class SufficientWeights(Weights):
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
         """log Z(S + T(xi)) - log Z(S)."""
-        step, inside = self._observe(model, points, x, xi[None], None)
+        step, inside = self._observe(model, points, Batch(x, xi[None]))
         tilted = log_normaliser(self.live, self.statistics[:-1] + step[:-1])
         return tilted - self.tally.log_total + step[-1] + jnp.where(inside, 0.0, -jnp.inf)
 

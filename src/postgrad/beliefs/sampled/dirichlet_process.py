@@ -21,6 +21,7 @@ from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
 from postgrad.numerics.validate import as_array, as_count, is_concrete
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
 
 # Values that agree to this, relative to their size, share a slot.
@@ -119,18 +120,12 @@ class DirichletProcess(BeliefWithMemory):
         """
         return self.moved / jnp.maximum(jnp.sum(self.weights), jnp.finfo(float).tiny)
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Adds the weight of each observation to its slot, or a new slot."""
         del key
-        new, inside, _ = jax.vmap(lambda y: self._undo(likelihood, x, y))(batch)
-        fresh = jnp.ones(batch.shape[0]) if weight is None else jnp.maximum(weight, 0.0)
+        new, inside, _ = jax.vmap(lambda y: self._undo(likelihood, batch.x, y))(batch.y)
+        weight = batch.weight
+        fresh = jnp.ones(len(batch.y)) if weight is None else jnp.maximum(weight, 0.0)
         weights = jnp.concatenate([self.memory.fade(self.weights), fresh])
         values = jnp.concatenate([self.values, new])
         possible = jnp.all(inside | (fresh == 0)) & ~jnp.any(jnp.isnan(weights))
@@ -142,7 +137,7 @@ class DirichletProcess(BeliefWithMemory):
                 values,
                 jnp.where(possible, weights, jnp.nan),
                 self.memory.fade(self.moved) + moved,
-                self.memory.after(batch, weight),
+                self.memory.after(batch),
             ),
         )
 

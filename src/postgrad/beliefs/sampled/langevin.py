@@ -23,7 +23,8 @@ from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import as_array, as_count, is_concrete
-from postgrad.problem.problem import Decision, Model
+from postgrad.problem.batch import Batch
+from postgrad.problem.problem import Model
 
 # The first step sizes, times d^(-1/3), and the acceptance probability that goes with the first.
 _ADJUSTED, _UNADJUSTED, _ACCEPTANCE = 0.5 * 1.65**2, 0.1, 0.574
@@ -127,20 +128,13 @@ class Langevin(MovedDraws):
         """All the same."""
         return LogWeights(jnp.zeros(self.positions.shape[0]))
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Takes steps on the new posterior, from the chains' positions.
 
         Raises:
             SettingError: Without a key, or before `bind`.
         """
-        bridge, positions, key = self.bridge(likelihood, x, batch, weight, key)
+        bridge, positions, key = self.bridge(likelihood, batch, key)
         n = positions.shape[0]
 
         def is_far(carry: tuple[Array, Array, Array, Array]) -> Array:
@@ -175,7 +169,7 @@ class Langevin(MovedDraws):
         return eqx.tree_at(
             lambda self: (self.kept, self.positions, self.step_size, self.memory),
             self,
-            (kept, positions, step_size, self.memory.after(batch, weight)),
+            (kept, positions, step_size, self.memory.after(batch)),
         )
 
     def _run(

@@ -19,7 +19,8 @@ from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.kept_likelihood import KeptLikelihood
 from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
-from postgrad.problem.problem import Decision, Model
+from postgrad.problem.batch import Batch
+from postgrad.problem.problem import Model
 
 LogDensity = Callable[[Float[Array, " d"]], Float[Array, ""]]
 
@@ -43,18 +44,14 @@ class Bridge(eqx.Module):
         kept: l_{t-1}.
         memory: lambda.
         likelihood: f.
-        x: The decision in force when the batch arose.
         batch: y_t.
-        weight: How much each observation counts.
     """
 
     prior: Prior
     kept: KeptLikelihood
     memory: Memory
     likelihood: Model
-    x: Decision
-    batch: Float[Array, "D ..."]
-    weight: Float[Array, " D"] | None
+    batch: Batch
 
     def past(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """l_{t-1}(z)."""
@@ -63,8 +60,7 @@ class Bridge(eqx.Module):
 
     def present(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """l(y_t; z)."""
-        theta = self.prior.constrain(z)
-        log_f = log_likelihood(self.likelihood, self.x, theta, self.batch, self.weight)
+        log_f = log_likelihood(self.likelihood, self.prior.constrain(z), self.batch)
         return _or_impossible(log_f)
 
     def change(self, past: Array | None, present: Array) -> Array:
@@ -80,8 +76,7 @@ class Bridge(eqx.Module):
 
     def crossed(self) -> KeptLikelihood:
         """l_t."""
-        past = self.kept.faded(self.memory)
-        return past.add(self.likelihood, self.x, self.batch, self.weight)
+        return self.kept.faded(self.memory).add(self.likelihood, self.batch)
 
 
 def _or_impossible(log_f: Array) -> Array:
