@@ -1,7 +1,7 @@
 """The contract of a belief, and the likelihood that all of them read."""
 
 import abc
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -165,7 +165,7 @@ def same_arrays(one: Belief, other: Belief) -> bool:
     return bool(eqx.tree_equal(*(jax.tree.map(jax.typeof, belief) for belief in (one, other))))
 
 
-def check_belief(belief: Belief) -> Belief:
+def check_belief(belief: Any) -> Belief:
     """The argument itself.
 
     Raises:
