@@ -11,9 +11,9 @@ from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import BatchBelief, Belief, BeliefWithMemory, same_arrays
+from postgrad.beliefs.belief import BatchBelief, Belief, BeliefWithMemory, check_arrays_stay
 from postgrad.beliefs.grid.weights import LogWeights
-from postgrad.errors import ModelError, PriorError
+from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.validate import as_numbers
 from postgrad.problem.batch import Batch
@@ -81,9 +81,9 @@ class Adaptive(BatchBelief):
         """v_r, up to a constant."""
         return LogWeights(self.log_weights)
 
-    def _each(self, function: Callable[[Belief], PyTree]) -> PyTree:
+    def _each(self, function: Callable[[Belief], PyTree], out_axes: PyTree = 0) -> PyTree:
         """`function(belief)` of each member."""
-        return jax.vmap(function, in_axes=(_axes(self.beliefs),))(self.beliefs)
+        return jax.vmap(function, (_axes(self.beliefs),), out_axes)(self.beliefs)
 
     def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule for every member, and for the weights of the members.
@@ -96,14 +96,10 @@ class Adaptive(BatchBelief):
             return batch.total(log_f)
 
         log_weights = self.log_weights + self._each(predict)
-        learned = self._each(lambda belief: belief.update(likelihood, *batch, key))
-        kept = jax.tree.map(
-            lambda new, old, axis: old if axis is None else new,
-            learned,
-            self.beliefs,
-            _axes(self.beliefs),
+        learned = self._each(
+            lambda belief: belief.update(likelihood, *batch, key), _axes(self.beliefs)
         )
-        new = kept, log_weights - jnp.max(log_weights)
+        new = learned, log_weights - jnp.max(log_weights)
         return eqx.tree_at(lambda self: (self.beliefs, self.log_weights), self, new)
 
     @property
@@ -150,12 +146,7 @@ class Adaptive(BatchBelief):
         Raises:
             ModelError: If it does.
         """
-        before = self._first()
-        if not same_arrays(before, before.bind(problem, x)):
-            raise ModelError(
-                f"{type(before).__name__} changes its arrays for this model, which Adaptive does "
-                f"not support"
-            )
+        check_arrays_stay(self._first(), problem, x, "Adaptive")
         return self
 
     def _first(self) -> Belief:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
-from postgrad.errors import PriorError
+from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array
 from postgrad.problem.batch import Batch
@@ -160,9 +160,18 @@ def _expand(array: Array, count: int) -> Array:
     return array.reshape(array.shape + (1,) * count)
 
 
-def same_arrays(one: Belief, other: Belief) -> bool:
-    """Whether two beliefs have the same structure, with arrays of the same shapes and types."""
-    return bool(eqx.tree_equal(*(jax.tree.map(jax.typeof, belief) for belief in (one, other))))
+def check_arrays_stay(belief: Belief, problem: Problem, x: Decision, stack: str) -> None:
+    """Tries to bind a belief of which a stack is made.
+
+    Raises:
+        ModelError: If the bound belief has other arrays, or of other shapes or types.
+    """
+    both = (belief, belief.bind(problem, x))
+    if not eqx.tree_equal(*(jax.tree.map(jax.typeof, one) for one in both)):
+        raise ModelError(
+            f"{type(belief).__name__} changes its arrays for this model, which {stack} does not "
+            f"support"
+        )
 
 
 def check_belief(belief: Any) -> Belief:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import BatchBelief, Belief, check_belief, first, same_arrays
+from postgrad.beliefs.belief import BatchBelief, Belief, check_arrays_stay, check_belief, first
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.validate import as_count
 from postgrad.problem.batch import Batch
@@ -106,12 +106,7 @@ class Separate(BatchBelief):
         each = _each(problem.likelihood)
         if x.shape != (self.count,):
             raise ModelError(f"Separate has {self.count} items, but x has shape {x.shape}")
-        one = first(self.beliefs)
-        if not same_arrays(one, one.bind(Problem(_nothing, each), x[0])):
-            raise ModelError(
-                f"{type(one).__name__} changes its arrays for this model, which Separate does not "
-                f"support"
-            )
+        check_arrays_stay(first(self.beliefs), Problem(_nothing, each), x[0], "Separate")
         return self
 
 

@@ -25,7 +25,7 @@ from postgrad.beliefs.gaussian.linear import (
 from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
-from postgrad.numerics.validate import as_array, check_covariance, is_concrete
+from postgrad.numerics.validate import as_covariance, is_concrete
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -95,7 +95,7 @@ class Gaussian(BeliefWithMemory):
             self.prior_precision = jnp.diag(scales**-2.0)
         else:
             # The law with the precision C has the covariance C^-1.
-            matrix = _as_covariance(covariance_matrix, origin.size)
+            matrix = as_covariance(covariance_matrix, PriorError, "covariance_matrix", origin.size)
             self.prior_precision = normal_law(origin, matrix, jnp.zeros_like(origin)).covariance
         if is_concrete(self.prior_precision) and not np.isfinite(self.prior_precision).all():
             raise PriorError("the prior is so narrow that its precision is not a finite number")
@@ -209,15 +209,3 @@ def _as_scales(scale: PyTree, loc: PyTree) -> Float[Array, " d"]:
     if is_concrete(scales) and not bool(jnp.all(scales > 0)):
         raise PriorError(f"scale must be positive, got {float(scales.min())}")
     return scales
-
-
-def _as_covariance(covariance_matrix: Any, d: int) -> Float[Array, "d d"]:
-    matrix = as_array(covariance_matrix, PriorError, "covariance_matrix")
-    if matrix.shape != (d, d):
-        raise PriorError(
-            f"covariance_matrix must have {d} rows and columns, one for each number of theta, "
-            f"got shape {matrix.shape}"
-        )
-    if is_concrete(matrix):
-        check_covariance(np.asarray(matrix), PriorError, "covariance_matrix")
-    return matrix

@@ -43,10 +43,7 @@ class Laplace(Rule):
     matter a little. On a linear normal model this is Bayes' rule.
     """
 
-    exact: bool = eqx.field(static=True)
-
-    def __init__(self) -> None:
-        self.exact = False
+    exact: bool = eqx.field(default=False, init=False, static=True)
 
     def evidence(
         self, model: FlatModel, origin: Array, law: NormalLaw, batch: Batch

@@ -35,6 +35,7 @@ from postgrad.beliefs.decision_shift import Shift, agrees, batch_statistics, fin
 from postgrad.beliefs.grid.natural_parameters import (
     LEAF,
     SEARCHED,
+    SHARE,
     Rows,
     Tally,
     average,
@@ -56,9 +57,6 @@ from postgrad.problem.problem import Decision, Model, Problem, has_proper_parame
 TOLERANCE = 1e-10
 # From how many points on statistics are used, and how many points an assumption is tried on.
 LARGE, _TRIALS = 4096, 512
-# Points this many nats below the best are left out; the share l of the data before the search:
-# (1 - l) gap = 48 nats, of which the tolerance takes 23, are ample for the supremum's excess.
-_GAP, _SHARE = 60.0, 0.2
 # How many points a block has: few enough for a CPU's caches, many enough to keep a GPU busy.
 _BLOCK = {"cpu": SEARCHED // 8, "elsewhere": SEARCHED}
 
@@ -173,22 +171,20 @@ class SufficientWeights(Weights):
         return self._looking_at(self.everything, since, tally, jnp.zeros_like(self.missing))
 
     def focused(self) -> Self:
-        """Searches all points, and keeps those within `_GAP` nats of the best as live.
+        """Searches all points, and keeps those within 60 nats of the best as live.
 
         Works on a stack of runs along the last axis, too: a point is live if it is in any of them.
         If the bound on the others is not small, all points are live.
         """
         # The points left out weigh next to nothing, so the best of all points is a live one.
         peak = jnp.max(self.tally.peaks, axis=(0, 1))
-        near, rest = _sort_out(
-            self.everything, self.statistics[:-1], peak, jnp.asarray(_GAP), jnp.asarray(_SHARE)
-        )
+        near, rest = _sort_out(self.everything, self.statistics[:-1], peak)
         index = np.flatnonzero(near)
         padded = np.resize(index, self.live.index.shape).astype(np.int32)
         live, tally = _take(
             self.everything, jnp.asarray(padded), jnp.asarray(len(index)), self.statistics[:-1]
         )
-        since = jnp.concatenate([_SHARE * self.statistics[:-1], rest[None]])
+        since = jnp.concatenate([SHARE * self.statistics[:-1], rest[None]])
         missing = _bounds(self.family, since, tally)
         new = self._looking_at(live, since, tally, missing)
         return new if new.is_sound else self.unfocused()
@@ -226,11 +222,9 @@ _sweep = compiled(sweep_runs)
 
 
 @compiled
-def _sort_out(
-    rows: Rows, statistics: Array, peak: Array, gap: Array, share: Array
-) -> tuple[Array, Array]:
+def _sort_out(rows: Rows, statistics: Array, peak: Array) -> tuple[Array, Array]:
     runs = statistics.reshape(statistics.shape[0], -1)
-    near, rest = sort_out(rows, runs, peak.reshape(-1), gap, share)
+    near, rest = sort_out(rows, runs, peak.reshape(-1))
     return near, rest.reshape(peak.shape)
 
 

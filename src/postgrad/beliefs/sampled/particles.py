@@ -172,16 +172,10 @@ class Particles(MovedDraws):
         kept = bridge.crossed()
         log_weights = jnp.where(kept.is_whole, log_weights, jnp.nan)
         gained = None if cloud.past is None else self.memory.fade(cloud.past) + cloud.present
+        log_weights, memory = log_weights - jnp.max(log_weights), self.memory.after(batch)
         return eqx.tree_at(
             lambda b: (b.kept, b.positions, b.log_weights, b.gained, b.step, b.memory),
             self,
-            (
-                kept,
-                cloud.positions,
-                log_weights - jnp.max(log_weights),
-                gained,
-                cloud.step,
-                self.memory.after(batch),
-            ),
+            (kept, cloud.positions, log_weights, gained, cloud.step, memory),
             is_leaf=lambda node: node is None,
         )
