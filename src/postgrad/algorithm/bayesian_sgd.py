@@ -247,8 +247,7 @@ class BayesianSGD(Policy):
         state, learned = self.learn(state, batch, weight=weight, x=x)
         rows = jnp.asarray(batch.shape[0], float) if weight is None else jnp.sum(weight)
         state, descended = self.descend(state, rows)
-        info = Info(learned.log_predictive, learned.surprise, descended.course, descended.outlook)
-        return state, info
+        return state, Info(*learned, *descended)
 
     def learn(
         self,

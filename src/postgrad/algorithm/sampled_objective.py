@@ -78,8 +78,7 @@ class SampledObjective(eqx.Module):
 
     def singles(self, thetas: PyTree, key: Array, x: Decision) -> Callable[[Decision], Array]:
         """x -> the mean square of the gradient of a single draw of (theta, xi)."""
-        m = jax.tree.leaves(thetas)[0].shape[0]
-        look = self._looks(thetas, key, (1, m), x)
+        look = self.survey(thetas, key, 1, x)
         return lambda x: jnp.mean(jnp.square(look(x).gradients), axis=0)
 
     def spacing(self, thetas: PyTree, x: Decision) -> float:

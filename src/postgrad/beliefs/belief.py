@@ -138,9 +138,7 @@ def moments_of_draws(belief: Belief) -> tuple[PyTree, PyTree]:
 
 def as_points(points: PyTree) -> PyTree:
     """Values of theta along a leading axis, as float64 arrays with one leading length."""
-    points = jax.tree.map(
-        lambda leaf: as_array(leaf, PriorError, "points"), points, is_leaf=_is_leaf
-    )
+    points = as_theta(points, "points")
     lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(points)}
     if len(lengths) != 1 or lengths <= {(), (0,)}:
         raise PriorError(
@@ -151,13 +149,12 @@ def as_points(points: PyTree) -> PyTree:
 
 def select(points: PyTree, index: Array, valid: Array) -> PyTree:
     """The points at an index; NaN where not valid, so that no point stands for a lost posterior."""
-    return jax.tree.map(
-        lambda leaf: jnp.where(_expand(valid, leaf.ndim - 1), leaf[index], jnp.nan), points
-    )
 
+    def at(leaf: Array) -> Array:
+        wide = valid.reshape(*valid.shape, *(1,) * (leaf.ndim - 1))
+        return jnp.where(wide, leaf[index], jnp.nan)
 
-def _expand(array: Array, count: int) -> Array:
-    return array.reshape(array.shape + (1,) * count)
+    return jax.tree.map(at, points)
 
 
 def check_arrays_stay(belief: Belief, problem: Problem, x: Decision, stack: str) -> None:
@@ -190,9 +187,9 @@ def first(points: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[0], points)
 
 
-def as_theta(theta: PyTree) -> PyTree:
-    """One value of theta, as float64 arrays."""
-    return jax.tree.map(lambda leaf: as_array(leaf, PriorError, "theta"), theta, is_leaf=_is_leaf)
+def as_theta(theta: PyTree, what: str = "theta") -> PyTree:
+    """One value of theta, as float64 arrays; `what` is its name in error messages."""
+    return jax.tree.map(lambda leaf: as_array(leaf, PriorError, what), theta, is_leaf=_is_leaf)
 
 
 def _is_leaf(node: object) -> bool:

@@ -62,9 +62,7 @@ class SufficientTotals(KeptLikelihood):
 
     def faded(self, memory: Memory) -> Self:
         """All sums multiplied by lambda."""
-        if memory.forget is None:
-            return self
-        return eqx.tree_at(lambda self: self.sums, self, self.sums.scaled(memory.forget))
+        return eqx.tree_at(lambda self: self.sums, self, memory.fade(self.sums))
 
     @property
     def is_whole(self) -> Array:

@@ -146,13 +146,9 @@ def measured(
     blended = state.curvature + weight * (new - state.curvature)
     bends = state.bends + weight * (jnp.square(jnp.diagonal(new)) - state.bends)
     good = jnp.all(jnp.isfinite(blended))
-    return eqx.tree_at(
+    after = eqx.tree_at(
         lambda track: (track.curvature, track.bends, track.count, track.looks),
         state,
-        (
-            jnp.where(good, blended, state.curvature),
-            jnp.where(good, bends, state.bends),
-            jnp.where(good, state.count + fresh, state.count),
-            jnp.where(good, state.looks + 1.0, state.looks),
-        ),
+        (blended, bends, state.count + fresh, state.looks + 1.0),
     )
+    return jax.tree.map(lambda new, old: jnp.where(good, new, old), after, state)

@@ -6,7 +6,7 @@ left is the error of having finitely many draws, and that is weighed against how
 itself can have moved.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -205,33 +205,21 @@ def _quadratic_step(
         return feasible.project(x + ahead - push / top) - x, step
 
     first = feasible.project(x + free) - x
-    bound, _ = _repeat(improve, (first, first)) if x.size > 1 else (first, first)
+    bound = first
+    if x.size > 1:
+        bound, _ = lax.fori_loop(0, _PROJECTIONS, improve, (first, first))
     inside = feasible.violation(x + free) <= 0.0
     return jnp.where(inside, free, bound)
-
-
-def _repeat(improve: Any, carry: PyTree) -> PyTree:
-    def body(carry: PyTree) -> PyTree:
-        return carry[0] + 1, improve(carry[0].astype(float), carry[1])
-
-    return lax.while_loop(
-        lambda carry: carry[0] < _PROJECTIONS, body, (jnp.zeros((), jnp.int32), carry)
-    )[1]
 
 
 def _uncertainties(
     objective: SampledObjective, thetas: PyTree, key: Array, x: Decision, to_x: Array, noise: Array
 ) -> tuple[Array, Array]:
     """Sigma and R: the posterior variance of the optimal decision, and what simulation adds."""
-    some = scouts(thetas)
+    # Some of the draws of theta, spread over all of them.
+    stride = max(1, jax.tree.leaves(thetas)[0].shape[0] // SCOUTS)
+    some = jax.tree.map(lambda leaf: leaf[::stride], thetas)
     slopes = objective.side_by_side(some, key, x).gradients.reshape(-1, x.size)
     away = (slopes - jnp.mean(slopes, axis=0)) @ to_x
     sigma = jnp.sum(jnp.square(away)) / slopes.shape[0]
     return sigma, jnp.sum(jnp.square(to_x) @ jnp.square(noise.ravel()))
-
-
-def scouts(thetas: PyTree) -> PyTree:
-    """Some of the draws of theta, spread over all of them."""
-    m = jax.tree.leaves(thetas)[0].shape[0]
-    stride = max(1, m // SCOUTS)
-    return jax.tree.map(lambda leaf: leaf[::stride], thetas)

@@ -72,8 +72,7 @@ class Conjugate(BeliefWithMemory):
         del key
         each = jax.vmap(lambda y: self.statistics(likelihood, batch.x, y))(batch.y)
         total = jax.tree.map(batch.total, each)
-        kept = self.data if self.memory.forget is None else self.data.scaled(self.memory.forget)
-        new = kept.add(total), self.memory.after(batch)
+        new = self.memory.fade(self.data).add(total), self.memory.after(batch)
         return eqx.tree_at(lambda belief: (belief.data, belief.memory), self, new)
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:

@@ -66,16 +66,14 @@ class NormalInverseWishart(Conjugate):
         if loc.ndim != 1:
             raise PriorError(f"loc must be a vector, got shape {loc.shape}")
         d = loc.size
+        least = f"a number above d - 1 = {d - 1}"
+        concentration = as_number(
+            concentration, PriorError, "concentration", least, lambda number: number > d - 1
+        )
         self.prior = {
             "loc": loc,
             "count": as_positive(count, PriorError, "count"),
-            "concentration": as_number(
-                concentration,
-                PriorError,
-                "concentration",
-                f"a number above d - 1 = {d - 1}",
-                lambda number: number > d - 1,
-            ),
+            "concentration": concentration,
             "rate_matrix": as_covariance(rate_matrix, PriorError, "rate_matrix", d),
         }
         self.data = Sum.zeros_like(

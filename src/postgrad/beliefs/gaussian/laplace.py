@@ -43,7 +43,10 @@ class Laplace(Rule):
     matter a little. On a linear normal model this is Bayes' rule.
     """
 
-    exact: bool = eqx.field(default=False, init=False, static=True)
+    exact: bool = eqx.field(static=True)
+
+    def __init__(self) -> None:
+        self.exact = False
 
     def evidence(
         self, model: FlatModel, origin: Array, law: NormalLaw, batch: Batch

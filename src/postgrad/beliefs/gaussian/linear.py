@@ -115,7 +115,10 @@ class Kalman(Rule):
     Q += A' V^-1 A,    s += A' V^-1 (y - A o - g),    f_hat = N(A m + g, A P^-1 A' + V).
     """
 
-    exact: bool = eqx.field(default=True, init=False, static=True)
+    exact: bool = eqx.field(static=True)
+
+    def __init__(self) -> None:
+        self.exact = True
 
     def evidence(
         self, model: FlatModel, origin: Array, law: NormalLaw, batch: Batch

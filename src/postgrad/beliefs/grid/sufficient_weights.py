@@ -21,6 +21,7 @@ chi-square, a few nats, however many data arrive: a bound that is small once sta
 exceed `TOLERANCE`, the stage is computed again with all points, so that no result depends on it.
 """
 
+import functools
 from typing import Self
 
 import equinox as eqx
@@ -205,10 +206,6 @@ def _bound(family: ExponentialFamily, since: Float[Array, " k"], tally: Tally) -
     return jnp.where(since[-1] > -jnp.inf, bound, 0.0)  # zero if no point is left out
 
 
-def _device() -> str:
-    return "cpu" if jax.default_backend() == "cpu" else "elsewhere"
-
-
 def _invert(mass: Float[Array, " k"], u: Array) -> tuple[Array, Array]:
     """The first entry whose running sum exceeds u of the total, and the rest of u within it."""
     cumulated = cumulate(mass)
@@ -236,10 +233,8 @@ def _take(rows: Rows, index: Array, count: Array, statistics: Array) -> tuple[Ro
 
 @compiled
 def _bounds(family: ExponentialFamily, since: Array, tally: Tally) -> Array:
-    def one(since: Array, tally: Tally) -> Array:
-        return _bound(family, since, tally)
-
-    return one(since, tally) if since.ndim == 1 else jax.vmap(one, in_axes=-1)(since, tally)
+    bound = functools.partial(_bound, family)
+    return bound(since, tally) if since.ndim == 1 else jax.vmap(bound, in_axes=-1)(since, tally)
 
 
 def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) -> Weights:
@@ -261,7 +256,7 @@ def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) 
     if family is None or (moves and shift is None):
         problem.check_models(x, points)
         return plain
-    block = _BLOCK[_device()]
+    block = _BLOCK["cpu" if jax.default_backend() == "cpu" else "elsewhere"]
     pad = -n % SEARCHED
     blocks = jax.tree.map(lambda leaf: _in_blocks(leaf, pad, block), points)
     natural, wrong = _tabulate(family, problem.model, x, blocks)
