@@ -22,9 +22,8 @@ from jaxtyping import Array, Float, Int, PyTree
 LEAF = 128
 # How many points `sort_out` takes at a time; points are padded to a multiple of this.
 SEARCHED = 128 * LEAF
-# Points this many nats below the best are left out; the share l of the data before the search:
-# (1 - l) gap = 48 nats, of which the tolerance takes 23, are ample for the supremum's excess.
-_GAP, SHARE = 60.0, 0.2
+# The share l of the data before the search: see `SufficientWeights`.
+SHARE = 0.2
 # Up to this many statistics a product is written as a sum.
 _FEW = 32
 # Above -inf, so that differences from -inf are not NaN.
@@ -216,9 +215,9 @@ def average(
 
 
 def sort_out(
-    rows: Rows, statistics: Float[Array, "m runs"], peak: Float[Array, " runs"]
+    rows: Rows, statistics: Float[Array, "m runs"], peak: Float[Array, " runs"], gap: Array
 ) -> tuple[Array, Array]:
-    """Which points are within `_GAP` nats of the peak in some run, and the weight of the others.
+    """Which points are within `gap` nats of the peak in some run, and the weight of the others.
 
     Returns:
         Marks, (blocks * rows,), and for each run log sum_out pi_0(theta_i) exp((1 - SHARE) phi_i
@@ -230,7 +229,7 @@ def sort_out(
         near, total = so_far
         prior = log_prior[block][:, None]
         below = natural[block].T @ statistics + prior - peak
-        here = jnp.any(below >= -_GAP, axis=1)
+        here = jnp.any(below >= -gap, axis=1)
         tempered = jnp.exp(SHARE * prior + (1.0 - SHARE) * below)
         total += jnp.sum(jnp.where(here[:, None], 0.0, tempered), axis=0)
         return near.at[block].set(here), total
