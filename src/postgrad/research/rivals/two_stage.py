@@ -11,6 +11,7 @@ from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, average, reach
 from postgrad.research.rivals.solver import AverageCost, bisect, descend
@@ -62,7 +63,7 @@ class TwoStage(ModelFree):
     ) -> tuple[TwoStageState, dict[str, Array]]:
         """Keeps the batch; then tries a random decision, or fits and solves. The stage tells M."""
         problem, feasible, t = self.problem, self.problem.feasible, state.stage
-        data = state.data.add(problem.likelihood, x, batch, weight)
+        data = state.data.add(problem.likelihood, Batch(x, batch, weight))
 
         # Stage one: decisions at random.
         noise = random.uniform(random.fold_in(self.key, t), x.shape, minval=-1.0, maxval=1.0)

@@ -9,6 +9,7 @@ from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import CostError, FeasibleSetError, SettingError
 from postgrad.numerics.validate import as_array
+from postgrad.problem.batch import Batch
 from postgrad.problem.feasible import Box, Reals
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.problems.newsvendor import Newsvendor
@@ -78,7 +79,7 @@ class Wasserstein(ModelFree):
         """Keeps the batch and solves again. The stage tells the radius of the ball."""
         problem, cost = self.problem, self.problem.cost
         assert isinstance(cost, Newsvendor)  # checked at the door
-        data = state.data.add(problem.likelihood, x, batch, weight)
+        data = state.data.add(problem.likelihood, Batch(x, batch, weight))
         n = jnp.sum(data.weight)
         spread = average((data.y - average(data.y, data.weight)) ** 2, data.weight)
         radius = self.radius * jnp.sqrt(jnp.sum(spread) / jnp.where(n > 0, n, 1.0))
