@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import random
 from jaxtyping import Array, Float, Int, PyTree
@@ -35,6 +34,7 @@ from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import check_belief, first
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Problem
 
 # What keys of a stage are for, far from the numbers that descents use.
@@ -244,26 +244,19 @@ class BayesianSGD(Policy):
             weight: How much each observation counts; all once, if not given.
             x: The decision in force when the batch arose; the last one issued, if not given.
         """
-        state, learned = self.learn(state, batch, weight=weight, x=x)
-        rows = jnp.asarray(batch.shape[0], float) if weight is None else jnp.sum(weight)
-        state, descended = self.descend(state, rows)
+        seen = Batch(state.decision if x is None else x, batch, weight)
+        state, learned = self.learn(state, seen)
+        state, descended = self.descend(state, seen.size)
         return state, Info(*learned, *descended)
 
-    def learn(
-        self,
-        state: State,
-        batch: Float[Array, "D ..."],
-        *,
-        weight: Float[Array, " D"] | None = None,
-        x: Decision | None = None,
-    ) -> tuple[State, Learned]:
-        """Learn: pi_t from pi_{t-1} and the batch, which arose under x_t. See `step`."""
-        problem, before = self.problem, state.belief
+    def learn(self, state: State, batch: Batch) -> tuple[State, Learned]:
+        """Learn: pi_t from pi_{t-1} and the batch."""
+        likelihood, before = self.problem.likelihood, state.belief
         key_belief, key_surprise = self._keys(state.stage, _BELIEF, _SURPRISE)
-        x_t = state.decision if x is None else x
-        belief = before.update(problem.likelihood, x_t, batch, weight, key_belief)
-        log_predictive = jax.vmap(lambda y: before.log_mixture(problem.likelihood, x_t, y))(batch)
-        foreseen = surprise(before, problem.likelihood, x_t, batch, weight, key_surprise)
+        belief = before.update(likelihood, *batch, key_belief)
+        log_f_hat = jax.vmap(lambda y: before.log_mixture(likelihood, batch.x, y))
+        log_predictive = log_f_hat(batch.y)
+        foreseen = surprise(before, likelihood, *batch, key_surprise)
         return dataclasses.replace(state, belief=belief), Learned(log_predictive, foreseen)
 
     def descend(self, state: State, rows: Float[Array, ""]) -> tuple[State, Descended]:

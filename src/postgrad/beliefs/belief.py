@@ -6,7 +6,6 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import random
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.forgetting import Memory
@@ -16,9 +15,6 @@ from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
-
-# How many draws a mean without a closed form is taken over.
-_DRAWS = 1024
 
 
 class Belief(Module):
@@ -125,15 +121,6 @@ class BeliefWithMemory(BatchBelief):
 def log_likelihood(likelihood: Model, theta: PyTree, batch: Batch) -> Float[Array, ""]:
     """sum_j w_j log f(y_j; x, theta)."""
     return batch.total(log_density(likelihood(batch.x, theta), batch.y))
-
-
-def moments_of_draws(belief: Belief) -> tuple[PyTree, PyTree]:
-    """Mean and standard deviation of theta over 1,024 draws, for beliefs without a closed form."""
-    draws = belief.sample(random.key(0), (_DRAWS,))
-    return (
-        jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), draws),
-        jax.tree.map(lambda leaf: jnp.std(leaf, axis=0), draws),
-    )
 
 
 def as_points(points: PyTree) -> PyTree:

@@ -18,6 +18,7 @@ from postgrad.distributions.density import log_density
 from postgrad.monitoring.misspecification import Monitor
 from postgrad.monitoring.progress_warnings import Teaching, teaching
 from postgrad.numerics.fixed import fixed_leaves
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision
 
 
@@ -75,7 +76,7 @@ def learn(
         weight: 1 for each observation, 0 for padding.
         x: The decision in force when the batch arose.
     """
-    new, learned = policy.learn(state, batch, weight=weight, x=x)
+    new, learned = policy.learn(state, Batch(x, batch, weight))
     monitor = monitor.update(learned.surprise)
     report = LearnReport(
         learned,

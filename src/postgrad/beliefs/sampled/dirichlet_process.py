@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax, random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs.belief import BeliefWithMemory, first, moments_of_draws
+from postgrad.beliefs.belief import BeliefWithMemory, first
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.atoms import Atoms, same
 from postgrad.distributions.density import log_density, settle
@@ -24,6 +24,8 @@ from postgrad.numerics.validate import as_array, as_count, as_number, is_concret
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
 
+# How many draws of F the mean and the spread of theta are taken over.
+_DRAWS = 1024
 # Values that agree to this, relative to their size, share a slot.
 _ROUNDING = 1e-9
 # By how much a truncation may overstate the prior variance of a probability, relative to it.
@@ -159,11 +161,13 @@ class DirichletProcess(BeliefWithMemory):
 
     def mean(self) -> PyTree:
         """Over draws of F, slot by slot."""
-        return moments_of_draws(self)[0]
+        draws = self.sample(random.key(0), (_DRAWS,))
+        return jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), draws)
 
     def spread(self) -> PyTree:
         """Over draws of F, slot by slot."""
-        return moments_of_draws(self)[1]
+        draws = self.sample(random.key(0), (_DRAWS,))
+        return jax.tree.map(lambda leaf: jnp.std(leaf, axis=0), draws)
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """log (a g(v) / s(x) + sum_j w_j [v = v_j]) / (a + n), with v from xi = g(x) + s(x) v.
