@@ -407,7 +407,7 @@ def test_shifts_and_scales_are_accepted():
         ((dist.Normal(jnp.zeros(2), 1.0),), {}, "a stack"),
         ((dist.Normal(0.0, -1.0, validate_args=False),), {}, "in their range"),
         ((dist.Normal(0.0, jnp.nan, validate_args=False),), {}, "finite"),
-        ((BASE, -1.0), {}, "must not be negative"),
+        ((BASE, -1.0), {}, "zero or more"),
         ((BASE, [1.0, 2.0]), {}, "one number"),
         ((BASE, "much"), {}, "real numbers"),
         ((BASE, 50.0), {}, "needs 219 atoms"),
