@@ -100,7 +100,7 @@ class DirichletProcess(BeliefWithMemory):
         """
         self.base = _as_base(base)
         self.concentration = as_number(
-            concentration, PriorError, "concentration", "a number, zero or more", lambda a: a >= 0
+            concentration, PriorError, "concentration", "one number, zero or more", lambda a: a >= 0
         )
         self.atoms = as_count(atoms, PriorError, "atoms")
         capacity = as_count(capacity, PriorError, "capacity")
