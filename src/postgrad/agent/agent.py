@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from postgrad.agent.affordable import affordable
-from postgrad.agent.explanation import Explanation, explain
+from postgrad.agent.explanation import Explanation, explain, in_short
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.record import Record, Replay
 from postgrad.agent.settings_check import differences, fingerprint
@@ -362,6 +362,9 @@ class Agent:
         """Lets go of the file, unless it is shared. What was observed is stored already."""
         if not self._shared:
             self._database.close()
+
+    def __repr__(self) -> str:
+        return f"Agent({in_short(self._now)}, path={self._database.path!r})"
 
     def __enter__(self) -> Self:
         return self
