@@ -268,3 +268,11 @@ def test_histories_grow_with_the_data():
     assert subject.belief.kept.count == 400
     particles, weights = subject.belief.thetas, subject.belief.probabilities
     assert float(weights @ particles) == pytest.approx(1.0, abs=0.35)
+
+
+def test_an_agent_shows_its_numbers():
+    subject = agent()
+    assert repr(subject) == "Agent(stage=0, decision=0, path=None)"
+    subject.observe([6.0])
+    assert repr(subject).startswith("Agent(stage=1, decision=")
+    assert f"{float(subject.decision):.4g}" in repr(subject)

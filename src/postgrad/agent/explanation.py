@@ -196,3 +196,10 @@ def _shown(values: np.ndarray, form: str = ".4g") -> str:
     if np.ndim(values) == 0:
         return texts[0]
     return "[" + ", ".join(texts) + (", ...]" if flat.size > _SHOWN else "]")
+
+
+def in_short(snapshot: Snapshot) -> str:
+    """The stage and the decision, with one standard deviation of what is not known about it."""
+    text = f"stage={snapshot.stage}, decision={_shown(snapshot.decision)}"
+    spread = None if snapshot.info is None else np.asarray(snapshot.info.outlook.epistemic)
+    return text if spread is None or np.isnan(spread).any() else f"{text} ± {_shown(spread, '.2g')}"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from postgrad.agent.record import Record, Replay, interval
-from postgrad.agent.stored_state import StateCodec
+from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.monitoring.misspecification import Alarm
