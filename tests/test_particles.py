@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -532,3 +533,22 @@ def test_particles_agree_with_nuts(name, move, count):
     theirs, their_error = np.asarray(json.loads(nuts.KEPT.read_text())[name])
     z = (mine - theirs) / np.hypot(mine_error, their_error)
     assert np.abs(z).max() < 4.0, z
+
+
+def test_a_durable_agent_reopens_under_another_hash_seed(tmp_path):
+    """numpyro keeps the parameters of a distribution in a set, whose order follows the seed."""
+    program = (
+        "import sys, postgrad as pg, numpyro.distributions as dist\n"
+        "prior = {'loc': dist.Normal(15.0, 5.0), 'scale': dist.Gamma(4.0, 1.0)}\n"
+        "model = lambda x, theta: dist.StudentT(4.0, theta['loc'], theta['scale'])\n"
+        "problem = pg.Problem(lambda x, xi: (x - xi) ** 2, model)\n"
+        "agent = pg.Agent(problem, pg.beliefs.Particles(prior, 8), 1.0, path=sys.argv[1],\n"
+        "                 **pg.presets.paper())\n"
+        "agent.observe([14.0])\n"
+        "print(agent.stage, agent.replay().identical)\n"
+    )
+    for stage, seed in enumerate(("1", "2", "77"), start=1):
+        command = [sys.executable, "-c", program, str(tmp_path / "a.db")]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.stdout.split() == [str(stage), "True"], done.stderr

@@ -4,6 +4,7 @@ import io
 import json
 
 import numpy as np
+import numpyro.distributions as dist
 import pandas
 import polars
 import pyarrow
@@ -137,3 +138,15 @@ def test_a_followed_file_waits_for_whole_lines(tmp_path, monkeypatch):
     monkeypatch.setattr(tables.time, "sleep", wait)
     rows = tables.rows(path, follow=True)
     assert [next(rows)["a"] for _ in range(3)] == ["1", "22", "3"]
+
+
+@pytest.mark.parametrize("make", [pandas.Series, polars.Series])
+def test_a_single_column_is_a_batch_and_a_demand(make):
+    """A Series has the Arrow interface, too, but is no table."""
+    problem = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Normal(theta, 1.0))
+    options = pg.presets.paper()
+    agent = pg.Agent(problem, pg.beliefs.Normal(0.0, 1.0), 1.0, **options)
+    twin = pg.Agent(problem, pg.beliefs.Normal(0.0, 1.0), 1.0, **options)
+    assert agent.observe(make([1.0, 2.0])) == twin.observe([1.0, 2.0])
+    result = pg.backtest(problem, pg.beliefs.Normal(0.0, 1.0), 1.0, make([1.0, 2.0]), **options)
+    assert result.demand.tolist() == [[1.0], [2.0]]

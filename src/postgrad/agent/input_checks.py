@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from postgrad.errors import BatchError, DecisionError, PostgradError
-from postgrad.numerics.validate import as_matrix, as_numbers
+from postgrad.numerics.validate import as_matrix, as_numbers, is_frame
 
 # Names of streams and batches may be this long.
 _LONGEST = 512
@@ -18,7 +18,7 @@ def as_rows(batch: Any, event_shape: tuple[int, ...]) -> Float[np.ndarray, "D ..
     Raises:
         BatchError: If the batch is empty, not finite numbers or of the wrong shape.
     """
-    if hasattr(batch, "__arrow_c_stream__"):
+    if is_frame(batch):
         batch, _ = as_matrix(batch)
         batch = batch[:, 0] if not event_shape and batch.shape[1] == 1 else batch
     rows = as_numbers(batch, BatchError, "batch")

@@ -96,7 +96,9 @@ def _parts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str | np.nd
             yield from _parts(entry, f"{path}[{name!r}]", depth + 1)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield path, type(value).__qualname__
-        for field in dataclasses.fields(value):
+        # Some fields follow the order of a set, which differs from process to process.
+        lasting = [f for f in dataclasses.fields(value) if not f.metadata.get("of_this_process")]
+        for field in lasting:
             yield from _parts(getattr(value, field.name, None), f"{path}.{field.name}", depth + 1)
     else:
         # Never `repr`, which may hold an address.

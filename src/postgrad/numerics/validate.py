@@ -123,6 +123,11 @@ def _shown(array: np.ndarray) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def is_frame(value: Any) -> bool:
+    """Whether a value is a table with the Arrow interface; a single column counts as an array."""
+    return hasattr(value, "__arrow_c_stream__") and len(getattr(value, "shape", (0, 0))) == 2
+
+
 def as_matrix(frame: Any) -> tuple[np.ndarray, list[str]]:
     """The numbers of a frame with the Arrow interface, and the names of its columns.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from postgrad.algorithm.separable_cost import costs_by_item
 from postgrad.errors import BatchError, SettingError
-from postgrad.numerics.validate import as_count, as_matrix
+from postgrad.numerics.validate import as_count, as_matrix, is_frame
 from postgrad.problem.problem import Problem
 
 
@@ -40,7 +40,7 @@ class DemandTable:
             SettingError: If the other tables do not have its shape.
         """
         self.columns: Sequence[str] | None = None
-        if hasattr(demand, "__arrow_c_stream__"):
+        if is_frame(demand):
             demand, self.columns = as_matrix(demand)
         self.demand = _as_table(demand)
         self.known = ~np.isnan(self.demand)

@@ -43,7 +43,7 @@ class Prior(eqx.Module):
 
     numbers: tuple[Array, ...] = fixed()
     tree: Any = eqx.field(static=True)
-    order: tuple[int, ...] = eqx.field(static=True)
+    order: tuple[int, ...] = eqx.field(static=True, metadata={"of_this_process": True})
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
     def __init__(self, prior: PyTree):
