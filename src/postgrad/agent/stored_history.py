@@ -93,7 +93,7 @@ class StoredHistory:
         different, stage = None, start
         for stage, batch in self._store.batches(start + 1, now.stage):
             base = self._again(base, batch)
-            if self._codec.answer(base) != batch.answer and different is None:
+            if base.answer != batch.answer and different is None:
                 different = stage
         if different is None and self._codec.save(base) != self._codec.save(now):
             different = stage + 1
