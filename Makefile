@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench standing clean
 
 demo: $(READY)  ## Reproduce the paper: tables, figures, claims, and results/report.html.
 	$(BIN)/postgrad reproduce --out results
@@ -22,6 +22,9 @@ check: $(READY)
 bench: $(READY)  ## Timings against plain NumPy, as ratios within one run.
 	$(BIN)/python benchmarks/quadratics.py
 	$(BIN)/python benchmarks/newsvendor.py
+
+standing: $(READY)  ## The figures that must never get worse unnoticed, each with its bar.
+	$(BIN)/python benchmarks/standing.py
 
 # Re-made only when the project's dependencies change.
 $(READY): pyproject.toml constraints.txt

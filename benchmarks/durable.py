@@ -13,6 +13,7 @@ python benchmarks/durable.py --history 1000000    how long it takes to open so m
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import resource
@@ -28,7 +29,7 @@ import numpy as np
 
 import postgrad as pg
 from postgrad.research.problems import quadratic
-from postgrad.store import Batch, Head, Saved, Store
+from postgrad.store import Batch, Store, StreamHead
 from postgrad.store.checksum import digest
 from postgrad.store.schema import STAGES
 
@@ -106,7 +107,7 @@ def measure(label: str, count: int, folder: str) -> dict[str, float]:
 
 def _sizes(agent: pg.Agent) -> tuple[int, int]:
     """How many bytes a commit changes: of the state, and of the new row."""
-    saved, checksum = agent._now.saved, 16
+    saved, checksum = agent._codec.save(agent._now), 16
     _, batch = next(agent._store.batches(agent.stage, agent.stage))
     state = len(saved.state) + len(saved.report) + len(saved.counters) + 2 * checksum + 16
     return state, len(batch.rows) + len(batch.answer) + checksum + 16
@@ -117,7 +118,7 @@ def build(path: str, count: int) -> None:
     agent = make(path, "mixture-score")
     for number in range(3):
         agent.observe(6.0, id=f"first {number}")
-    head, saved = agent._store.load(), agent._now.saved
+    head = agent._store.load()
     _, like = next(agent._store.batches(1, 1))
     agent.close()
     store = Store(pg.Database(path), "main")
@@ -132,11 +133,11 @@ def build(path: str, count: int) -> None:
             chain = digest(chain, place, *fields)
             yield place, 1, *fields, chain
 
-    with store.database.transaction(), store.database.reading() as connection:
-        connection.executemany("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows())
-        last = Saved(count, saved.header, saved.state, saved.report_header, saved.report,
-                     saved.counters, 0)  # fmt: skip
-        store._insert(connection, "heads", Head(last, head.commits + 1, chain))
+    insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    with store.database.transaction():
+        store.database.connection.executemany(insert, rows())
+        last = dataclasses.replace(head.saved, stage=count)
+        store._states.insert("heads", StreamHead(last, head.commits + 1, chain))
     store.database.close()
 
 

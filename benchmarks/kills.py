@@ -59,7 +59,7 @@ def batch(number: int) -> np.ndarray:
 
 def digest(agent: pg.Agent) -> str:
     """A checksum of everything that is carried on."""
-    saved = agent._now.saved
+    saved = agent._codec.save(agent._now)
     parts = [saved.header.encode(), saved.state, saved.report, saved.counters]
     return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
 

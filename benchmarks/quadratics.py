@@ -65,7 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, nargs="+", default=[100, 10_000])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--names", nargs="+", default=list(EXPERIMENTS))
+    parser.add_argument("--names", nargs="+", default=list(plain_numpy.PROBLEMS))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     device = jax.devices()[0]

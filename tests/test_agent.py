@@ -68,7 +68,7 @@ BAD = {
 def test_bad_batch_is_refused_and_leaves_no_trace(name):
     make, batch, error, words = BAD[name]
     subject = make()
-    good = np.ones((2, *subject._runner.event_shape))
+    good = np.ones((2, *subject._stream.event_shape))
     subject.observe(good, id="good")
     before = subject.state
     with pytest.raises(error, match=words):
@@ -153,7 +153,7 @@ def test_batch_sizes_share_compiled_programs():
         subject.observe(rng.normal(4.0 + subject.decision, 4.0, size))
         made.append(len(traced))
     assert subject.stage == 8
-    assert len(set(made)) == 4  # sizes 1, 2, 4 and 8
+    assert len(set(made)) == 1  # what finds the decision does not depend on the size
 
 
 def test_decision_in_force_counts():
@@ -268,3 +268,11 @@ def test_histories_grow_with_the_data():
     assert subject.belief.kept.count == 400
     particles, weights = subject.belief.thetas, subject.belief.probabilities
     assert float(weights @ particles) == pytest.approx(1.0, abs=0.35)
+
+
+def test_an_agent_shows_its_numbers():
+    subject = agent()
+    assert repr(subject) == "Agent(stage=0, decision=0, path=None)"
+    subject.observe([6.0])
+    assert repr(subject).startswith("Agent(stage=1, decision=")
+    assert f"{float(subject.decision):.4g}" in repr(subject)

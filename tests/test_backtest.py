@@ -1,4 +1,4 @@
-"""Backtests: nothing is known before its time, and a walk is the live run."""
+"""Backtests: nothing is known before its time, and a decide is the live run."""
 
 import equinox as eqx
 import jax
@@ -13,8 +13,9 @@ from scipy.optimize import linprog
 import postgrad as pg
 from postgrad import errors
 from postgrad.research.problems.newsvendor import Mismatch
+from postgrad.spec.demand_table import DemandTable
 from postgrad.spec.partial_pooling import Pool, stack, step
-from postgrad.spec.rules_of_thumb import Shop, normal, saa
+from postgrad.spec.rules_of_thumb import RuleBacktest, normal, saa
 
 
 def demand(x, theta):
@@ -30,7 +31,7 @@ def problem(underage, overage, model=demand, feasible=None):
     return pg.Problem(Mismatch(jnp.asarray(underage), jnp.asarray(overage)), model, box)
 
 
-# The paper's descent compiles in a moment, and the walk does not care.
+# The paper's descent compiles in a moment, and the decide does not care.
 PAPER = pg.presets.paper()
 PRIOR = pg.beliefs.Normal(10.0, 5.0)
 ITEMS = [problem(4.0, 1.0), problem(1.0, 3.0)]
@@ -48,12 +49,12 @@ def live(index, rows, x=5.0, decisions=None):
     return np.asarray(found)
 
 
-def walk(table=DEMAND, problems=ITEMS, x=5.0, **options):
+def decide(table=DEMAND, problems=ITEMS, x=5.0, **options):
     return pg.backtest(problems, PRIOR, x, table, **PAPER, **options)
 
 
 def test_a_walk_is_the_live_run():
-    result = walk()
+    result = decide()
     for i in range(2):
         np.testing.assert_allclose(
             result.decisions["postgrad"][:, i], live(i, DEMAND[:-1, i]), rtol=1e-10
@@ -61,17 +62,17 @@ def test_a_walk_is_the_live_run():
 
 
 def test_each_item_has_its_own_start():
-    np.testing.assert_array_equal(walk(x=[5.0, 7.0]).decisions["postgrad"][0], [5.0, 7.0])
+    np.testing.assert_array_equal(decide(x=[5.0, 7.0]).decisions["postgrad"][0], [5.0, 7.0])
 
 
 @pytest.mark.parametrize("delay", [1, 3])
 def test_what_is_delayed_is_not_known(delay):
-    result = walk(delay=delay)
+    result = decide(delay=delay)
     expected = live(0, DEMAND[: -1 - delay, 0])
     decided = result.decisions["postgrad"][:, 0]
     np.testing.assert_allclose(decided[delay:], expected, rtol=1e-10)
     assert (decided[: delay + 1] == 5.0).all()
-    late = walk(delay=delay, burn_in=delay + 1, rules=["last-value"])
+    late = decide(delay=delay, burn_in=delay + 1, rules=["last-value"])
     np.testing.assert_array_equal(
         late.decisions["last-value"][delay + 1 :], np.clip(DEMAND[: -1 - delay], 0.0, 50.0)
     )
@@ -80,7 +81,7 @@ def test_what_is_delayed_is_not_known(delay):
 def test_the_future_changes_nothing():
     other = DEMAND.copy()
     other[7:] += 5.0
-    one, two = walk(burn_in=2), walk(other, burn_in=2)
+    one, two = decide(burn_in=2), decide(other, burn_in=2)
     for name in ("postgrad", "saa", "normal", "last-value"):
         np.testing.assert_array_equal(one.decisions[name][2:8], two.decisions[name][2:8])
         assert (one.decisions[name][8:] != two.decisions[name][8:]).any()
@@ -89,7 +90,7 @@ def test_the_future_changes_nothing():
 def test_days_without_demand_are_days_without_news():
     table = DEMAND.copy()
     table[4, 0] = np.nan
-    result = walk(table, burn_in=1)
+    result = decide(table, burn_in=1)
     expected = live(0, np.delete(DEMAND[:, 0], 4)[:-1])
     np.testing.assert_allclose(
         np.delete(result.decisions["postgrad"][:, 0], 4), expected, rtol=1e-10
@@ -99,9 +100,9 @@ def test_days_without_demand_are_days_without_news():
     assert np.isfinite(list(result.total.values())).all()
 
 
-def test_each_context_learns_from_its_own_days():
-    context = ["odd" if day % 2 else "even" for day in range(DAYS)]
-    result = walk(split_by=context, burn_in=2)
+def test_each_group_learns_from_its_own_days():
+    group = ["odd" if day % 2 else "even" for day in range(DAYS)]
+    result = decide(split_by=group, burn_in=2)
     odd = live(0, DEMAND[1::2, 0][:-1])
     np.testing.assert_allclose(result.decisions["postgrad"][1::2, 0], odd, rtol=1e-10)
     np.testing.assert_array_equal(
@@ -162,18 +163,15 @@ def test_normal_orders_are_quantiles_and_share_a_budget():
 
 
 def test_a_window_is_of_the_last_demands_known():
-    shop = Shop(
-        demand=DEMAND,
-        known=np.isfinite(DEMAND),
-        split_by=np.zeros(DAYS, int),
+    thumb = RuleBacktest(
+        DemandTable(DEMAND, delay=1),
         start=np.full(2, 5.0),
         costs=[item.cost for item in ITEMS],
         feasible=[item.feasible for item in ITEMS],
-        delay=1,
     )
     low, high = np.sort(DEMAND[6:9], axis=0)[[0, 2]]  # of day 10: its yesterday is not yet known
-    np.testing.assert_allclose(shop.follow("saa-3", 10)[10], [high[0], low[1]])
-    np.testing.assert_allclose(shop.follow("last-value-2", 10)[10], DEMAND[8])
+    np.testing.assert_allclose(thumb.orders("saa-3", 10)[10], [high[0], low[1]])
+    np.testing.assert_allclose(thumb.orders("last-value-2", 10)[10], DEMAND[8])
 
 
 def test_data_that_answer_to_decisions_need_those_in_force():
@@ -183,9 +181,9 @@ def test_data_that_answer_to_decisions_need_those_in_force():
     stock = np.full((DAYS, 1), 8.0)
     result = pg.backtest(stocked, PRIOR, 5.0, DEMAND[:, 0], in_force=stock, **PAPER)
     assert result.counterfactual
-    assert "not what ours would have cost" in str(result)
-    assert not walk().counterfactual
-    assert "would have cost" not in str(walk())
+    assert "not what other decisions would have cost" in str(result)
+    assert not decide().counterfactual
+    assert "would have cost" not in str(decide())
     agent = pg.Agent(stocked, PRIOR, 5.0, **PAPER)
     for row in DEMAND[:-1, 0]:
         agent.observe([row], x=8.0)
@@ -199,25 +197,26 @@ def test_data_that_answer_to_decisions_need_those_in_force():
     assert np.isfinite(skipped.decisions["postgrad"]).all()
 
 
-def test_delays_contexts_gaps_and_decisions_in_force_together():
+def test_delays_groups_gaps_and_decisions_in_force_together():
     """Against agents that are told what has become known, day by day; also how unsure they are."""
     days, delay = 10, 2
-    stocked, context = problem(4.0, 1.0, shown), list("abbacabbca")
+    stocked, group = problem(4.0, 1.0, shown), list("abbacabbca")
     rng = np.random.default_rng(2)
     table, stock = rng.normal(12.0, 3.0, (days, 1)), rng.uniform(2.0, 20.0, (days, 1))
     table[[0, 4]] = np.nan
     result = pg.backtest(
-        stocked, PRIOR, 5.0, table, split_by=context, in_force=stock, delay=delay, rules=[]
+        stocked, PRIOR, 5.0, table, split_by=group, in_force=stock, delay=delay, rules=[]
     )
     agents = {name: pg.Agent(stocked, PRIOR, 5.0) for name in "abc"}
     for day in range(days):
-        now = agents[context[day]]
+        now = agents[group[day]]
         spread = np.nan if now.info is None else now.info.outlook.epistemic
         assert result.decisions["postgrad"][day, 0] == pytest.approx(now.decision, rel=1e-6)
-        assert result.spread[day, 0] == pytest.approx(float(spread), rel=1e-6, nan_ok=True)
+        # from other programs: rounding decides on which side of a kink a curvature is measured
+        assert result.spread[day, 0] == pytest.approx(float(spread), rel=1e-4, nan_ok=True)
         known = day - delay
         if known >= 0 and np.isfinite(table[known, 0]):
-            agents[context[known]].observe(table[known], x=stock[known, 0])
+            agents[group[known]].observe(table[known], x=stock[known, 0])
     assert np.isfinite(result.spread).any()
 
 
@@ -230,7 +229,7 @@ def test_other_costs_have_no_rules():
 
 def test_what_is_shown():
     frame = polars.DataFrame({"bread": DEMAND[:, 0], "rolls": DEMAND[:, 1]})
-    result = walk(frame, burn_in=4, rules=["saa", "saa-3"], dates=[f"d{i}" for i in range(DAYS)])
+    result = decide(frame, burn_in=4, rules=["saa", "saa-3"], dates=[f"d{i}" for i in range(DAYS)])
     assert result.items == ("bread", "rolls")
     assert result.scored == DAYS - 4
     lines = str(result).splitlines()
@@ -244,28 +243,28 @@ def test_what_is_shown():
 
 
 BAD = {
-    "no table": (lambda: walk([["a"]]), errors.BatchError, "numbers"),
-    "infinite": (lambda: walk(np.full((3, 2), np.inf)), errors.BatchError, "finite"),
-    "empty": (lambda: walk(np.empty((0, 2))), errors.BatchError, "days by items"),
-    "items": (lambda: walk(DEMAND[:, :1]), errors.SettingError, "1 items, but 2 problems"),
-    "burn-in": (lambda: walk(burn_in=DAYS), errors.SettingError, "burn_in"),
-    "delay": (lambda: walk(delay=-1), errors.SettingError, "delay"),
-    "rival": (lambda: walk(rules=["fortune"]), errors.SettingError, "fortune"),
-    "rival first": (lambda: walk("no", rules=["fortune"]), errors.SettingError, "fortune"),
-    "in force": (lambda: walk(in_force="x"), errors.SettingError, "table of numbers"),
-    "in force of another shape": (lambda: walk(in_force=[1.0]), errors.SettingError, "shape"),
+    "no table": (lambda: decide([["a"]]), errors.BatchError, "numbers"),
+    "infinite": (lambda: decide(np.full((3, 2), np.inf)), errors.BatchError, "finite"),
+    "empty": (lambda: decide(np.empty((0, 2))), errors.BatchError, "days by items"),
+    "items": (lambda: decide(DEMAND[:, :1]), errors.SettingError, "1 items, but 2 problems"),
+    "burn-in": (lambda: decide(burn_in=DAYS), errors.SettingError, "burn_in"),
+    "delay": (lambda: decide(delay=-1), errors.SettingError, "delay"),
+    "rival": (lambda: decide(rules=["fortune"]), errors.SettingError, "fortune"),
+    "rival first": (lambda: decide("no", rules=["fortune"]), errors.SettingError, "fortune"),
+    "in force": (lambda: decide(in_force="x"), errors.SettingError, "table of numbers"),
+    "in force of another shape": (lambda: decide(in_force=[1.0]), errors.SettingError, "shape"),
     "in force, infinite": (
-        lambda: walk(in_force=np.full_like(DEMAND, np.inf)),
+        lambda: decide(in_force=np.full_like(DEMAND, np.inf)),
         errors.BatchError,
         "got inf",
     ),
-    "window": (lambda: walk(rules=["saa-0"]), errors.SettingError, "saa-0"),
-    "context": (lambda: walk(split_by=["a"]), errors.SettingError, "context"),
-    "names": (lambda: walk(items=["a"]), errors.SettingError, "one name"),
-    "starts": (lambda: walk(x=[1.0, 2.0, 3.0]), errors.SettingError, "one entry"),
-    "pool": (lambda: walk(pool=pg.Pool()), errors.PriorError, "only grids"),
+    "window": (lambda: decide(rules=["saa-0"]), errors.SettingError, "saa-0"),
+    "split_by": (lambda: decide(split_by=["a"]), errors.SettingError, "split_by"),
+    "names": (lambda: decide(items=["a"]), errors.SettingError, "one name"),
+    "starts": (lambda: decide(x=[1.0, 2.0, 3.0]), errors.SettingError, "one entry"),
+    "pool": (lambda: decide(pool=pg.Pool()), errors.PriorError, "only grids"),
     "other problems": (
-        lambda: walk(problems=[problem(4.0, 1.0), problem(4.0, 1.0, lambda x, t: demand(x, t))]),
+        lambda: decide(problems=[problem(4.0, 1.0), problem(4.0, 1.0, lambda x, t: demand(x, t))]),
         errors.SettingError,
         "numbers only",
     ),
@@ -289,17 +288,17 @@ POINTS = jnp.linspace(1.0, 20.0, 39)
 
 
 def pooled(strength, rows=DEMAND[:, 0]):
-    context = ["a" if day % 4 else "b" for day in range(DAYS)]  # few days of b
+    group = ["a" if day % 4 else "b" for day in range(DAYS)]  # few days of b
     grid = pg.beliefs.Grid(POINTS, forget=1.0)
     pool = None if strength is None else pg.Pool(strength)
     options = {"iterations": 2, "samples": (64, 4)}
     return pg.backtest(
-        ITEMS[0], grid, 5.0, rows, split_by=context, pool=pool, burn_in=1, **options
+        ITEMS[0], grid, 5.0, rows, split_by=group, pool=pool, burn_in=1, **options
     ).decisions["postgrad"][:, 0]
 
 
 def test_a_pool_of_great_strength_lends_nothing():
-    """Then the population is the prior, and what is left is what each context knows."""
+    """Then the population is the prior, and what is left is what each group knows."""
     np.testing.assert_allclose(pooled(1e12)[-2:], pooled(None)[-2:], atol=0.3)
 
 
@@ -318,13 +317,9 @@ def test_others_hear_of_a_batch_and_do_not_count_it():
     def both(*beliefs):
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *beliefs)
 
-    states = eqx.tree_at(
-        lambda s: (s.belief, s.x, s.decision),
-        stack(first, 2),
-        (both(knows, first.belief), *(jnp.asarray([5.0, 9.0]),) * 2),
-    )
+    states = eqx.tree_at(lambda s: s.belief, stack(first, 2), both(knows, first.belief))
     batch = jnp.asarray([17.0])
-    new, _ = step(algorithm, states, jnp.asarray(1), batch, pool=pool)
+    new, _ = step(algorithm, pool, states, jnp.asarray(1), batch, jnp.asarray(9.0))
     taught = first.belief.update(shown, jnp.asarray(9.0), batch, None)  # 9 was in force there
     heard = both(knows, taught)
     np.testing.assert_allclose(new.belief.weights.values, heard.weights.values, atol=1e-9)

@@ -10,6 +10,7 @@ import equinox as eqx
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 import postgrad.research.bench
@@ -99,12 +100,6 @@ def fakes(monkeypatch):
     Figures are drawn, but empty files are written for them, which is quicker.
     """
 
-    def save(figure, stem):
-        files = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
-        for path in files:
-            path.touch()
-        return files
-
     def compare(instance, *arguments, **options):
         if isinstance(instance, Exception):
             raise instance
@@ -113,7 +108,7 @@ def fakes(monkeypatch):
     makers = {name: (lambda end=end: end) for name, end in ENDS.items()}
     monkeypatch.setattr(postgrad.research.bench, "testbed", lambda: makers)
     monkeypatch.setattr(postgrad.research.bench, "compare", compare)
-    monkeypatch.setattr(plots, "save", save)
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: path.touch())
 
 
 @pytest.mark.parametrize("order", [["few", "more"], ["more", "few"]])

@@ -11,7 +11,7 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad.algorithm.decision_uncertainty import outlook
-from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective, draw_thetas
 from postgrad.distributions.counts import Poisson
 from postgrad.research.problems.newsvendor import Mismatch
 
@@ -27,26 +27,32 @@ SQUARE = pg.Problem(lambda x, xi: WEIGHT * (x - xi) ** 2, demand, pg.feasible.Re
 
 
 @eqx.filter_jit
-def mean_outlook(problem, belief, x, curvature, batch, weight, keys, only_marginals=False):
+def mean_outlook(problem, belief, x, curvature, keys, rows=1.0, size=0.0, only_marginals=False):
     """The average of many outlooks: each has the noise of 64 thetas."""
-    land = Landscape(problem, pg.gradients.Automatic(), pg.risks.Mean(), belief, only_marginals)
-    each = jax.lax.map(lambda key: outlook(land, x, curvature, batch, weight, key), keys)
-    return jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), each)
+    objective = SampledObjective(
+        problem, pg.gradients.Automatic(), pg.risks.Mean(), None, only_marginals
+    )
+
+    def one(key):
+        thetas = draw_thetas(belief, random.split(key, 4)[0], SCOUTS)
+        return outlook(objective, x, curvature, thetas, jnp.asarray(rows), jnp.asarray(size), key)
+
+    return jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), jax.lax.map(one, keys))
 
 
 KEYS = random.split(random.key(0), 100)
 
 
-def look(scale=SCALE, size=3, counting=3):
-    weight = (jnp.arange(size) < counting).astype(float)
+def look(scale=SCALE, counting=3.0):
+    """N: as many observations as the prior is worth."""
     return mean_outlook(
         SQUARE,
         pg.beliefs.Normal(MEAN, scale),
         jnp.asarray(MEAN),
         jnp.full((1, 1), 2 * WEIGHT),
-        jnp.zeros(size),
-        weight,
         KEYS,
+        jnp.asarray(counting),
+        jnp.asarray(NOISE**2 / scale**2),
     )
 
 
@@ -69,7 +75,7 @@ def test_spread_of_a_cost_that_is_summed_over_all_values():
     """A sale or none: the gradient draws nothing, but the cost still varies."""
     sales = pg.Problem(lambda x, sold: -x * sold, lambda x, theta: dist.Bernoulli(theta))
     x, one = jnp.asarray(3.0), jnp.ones((1, 1))
-    found = mean_outlook(sales, pg.beliefs.Known(0.2), x, one, jnp.zeros(1), jnp.ones(1), KEYS)
+    found = mean_outlook(sales, pg.beliefs.Known(0.2), x, one, KEYS)
     assert float(found.aleatoric) == pytest.approx(3.0 * np.sqrt(0.2 * 0.8), rel=0.05)
 
 
@@ -81,7 +87,7 @@ def test_spread_of_a_cost_whose_mean_needs_marginals_alone():
         lambda x, theta: dist.MultivariateNormal(theta, scale_tril=factor, validate_args=False),
     )
     x, belief = jnp.ones(2), pg.beliefs.Known([0.0, 0.0])
-    found = mean_outlook(both, belief, x, jnp.eye(2), jnp.zeros((1, 2)), jnp.ones(1), KEYS, True)
+    found = mean_outlook(both, belief, x, jnp.eye(2), KEYS, only_marginals=True)
     assert float(found.aleatoric) == pytest.approx(np.sqrt(3.6), rel=0.05)  # apart it is sqrt(2)
 
 
@@ -94,7 +100,7 @@ def left(scale, size):
     return 1.0 / (scale**-2 + size * NOISE**-2)
 
 
-@pytest.mark.parametrize(("scale", "counting"), [(0.8, 3), (0.8, 1), (0.2, 3)])
+@pytest.mark.parametrize(("scale", "counting"), [(0.8, 3.0), (0.8, 1.0), (0.2, 3.0), (0.2, 20.0)])
 def test_value_of_a_batch_is_the_cost_that_it_takes_away(scale, counting):
     """w (s^2 - E Var[theta | batch]), and for a normal theta the latter is known beforehand."""
     exact = WEIGHT * (scale**2 - left(scale, counting))
@@ -113,9 +119,8 @@ def test_a_bound_takes_away_what_knowing_is_worth():
         pg.beliefs.Normal(MEAN, SCALE),
         jnp.asarray(MEAN),
         jnp.full((1, 1), 2 * WEIGHT),
-        jnp.zeros(3),
-        jnp.ones(3),
         KEYS[:20],
+        3.0,
     )
     assert float(found.cost_of_not_knowing) == pytest.approx(0.5 * WEIGHT * SCALE**2, rel=0.1)
     assert found.epistemic < 0.8 * SCALE
@@ -177,9 +182,8 @@ def test_a_price_that_does_not_move_teaches_nothing(price, teaches):
         pg.beliefs.Normal(SLOPE, scale),
         jnp.asarray(price),
         jnp.full((1, 1), 2 * SLOPE),
-        jnp.zeros(4),
-        jnp.ones(4),
         KEYS[:20],
+        4.0,
     )
     # The derivative of the loss is known but for theta (x - c) + theta (x - PRICE).
     spread = scale * (price - UNIT_COST + price - PRICE)

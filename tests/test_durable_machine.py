@@ -37,7 +37,7 @@ def plain(batches):
         agent = make()
         for data, x in batches:
             agent.observe(rows(data), x=x)
-        KNOWN[key] = float(agent.decision), agent._now.saved
+        KNOWN[key] = float(agent.decision), agent._codec.save(agent._now)
     return KNOWN[key]
 
 
@@ -109,7 +109,7 @@ class Deliveries(RuleBasedStateMachine):
     @invariant()
     def file_tells_the_same(self):
         agent = make(self.path)
-        assert (agent.decision, agent._now.saved) == plain(self.batches())
+        assert (agent.decision, agent._codec.save(agent._now)) == plain(self.batches())
         told = [(record.id, float(record.decision)) for record in agent.history()]
         assert told == [(name, answer) for name, _, _, answer in self.seen]
         agent.close()

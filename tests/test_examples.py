@@ -13,6 +13,7 @@ import pytest
 
 from postgrad.problem import feasible
 from postgrad.spec import rules_of_thumb as rules
+from postgrad.spec.demand_table import DemandTable
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data"
@@ -101,10 +102,8 @@ def test_rules_do_not_know_the_future():
         underage, overage = np.asarray([4.0]), np.asarray([1.0])
 
     def rule_backtest(days):
-        return rules.RuleBacktest(
-            demand[:days], np.ones((days, 1), bool), np.zeros(days, int), np.zeros(1),
-            [Cost()], [feasible.Box(0.0, 50.0)], 0,
-        )  # fmt: skip
+        table = DemandTable(demand[:days])
+        return rules.RuleBacktest(table, np.zeros(1), [Cost()], [feasible.Box(0.0, 50.0)])
 
     for name in ("saa", "normal", "last-value", "saa-5"):
         few, all_ = rule_backtest(20).orders(name, 3), rule_backtest(30).orders(name, 3)

@@ -1,6 +1,5 @@
 """Random numbers that JAX draws slowly."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,11 +7,8 @@ import pytest
 from jax import random
 from scipy import stats
 
-import postgrad as pg
-from postgrad.algorithm import sampled_objective
 from postgrad.numerics import gamma_draws as draws
-from postgrad.numerics.split_by_input import once
-from postgrad.research.problems import quadratic
+from postgrad.numerics.draw_barrier import computed_once
 
 
 @pytest.mark.parametrize("shape", [0.01, 0.3, 1.0, 1.5, 7.0, 300.0])
@@ -43,27 +39,9 @@ def test_what_is_computed_once_is_the_same():
         "n": jnp.arange(3),
         "ends": jnp.asarray([1e-300, -0.0, jnp.inf]),
     }
-    kept = jax.jit(once)(draws, key)
+    kept = jax.jit(computed_once)(draws, key)
     jax.tree.map(np.testing.assert_array_equal, kept, draws)
     assert kept["n"].dtype == int
     keys = random.split(key, 5)
-    many = jax.vmap(lambda key: once(random.normal(key), key))(keys)
+    many = jax.vmap(lambda key: computed_once(random.normal(key), key))(keys)
     np.testing.assert_array_equal(many, jax.vmap(random.normal)(keys))
-
-
-def instructions_of_a_stage():
-    """How many instructions the compiled stage of the default algorithm has."""
-    world = quadratic.univariate_dependent()
-    algorithm = pg.BayesianSGD(world.problem)
-    state = algorithm.init(pg.beliefs.Grid(world.points), world.x)
-    # a function of its own each time, so that nothing traced before is used again
-    program = eqx.filter_jit(lambda algorithm, state, batch: algorithm.step(state, batch)[0])
-    text = program.lower(algorithm, state, jnp.ones(2)).compile().compiled.as_text()
-    return text.count(" = ")
-
-
-def test_what_is_computed_once_is_not_computed_again(monkeypatch):
-    """A `once` that did nothing would have the numbers right and the purpose missed."""
-    kept = instructions_of_a_stage()
-    monkeypatch.setattr(sampled_objective, "once", lambda draws, key: draws)
-    assert kept < 0.95 * instructions_of_a_stage()

@@ -14,6 +14,7 @@ from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.kept_likelihood import KeptRows, room, with_room
 from postgrad.beliefs.sufficient_totals import SufficientTotals, choose, renewed
 from postgrad.distributions.density import log_density
+from postgrad.problem.batch import Batch
 
 
 def mean(x, theta):
@@ -119,7 +120,7 @@ def fill(evidence, model, rows, memory=None):
     for x, batch, weight in rows:
         if memory is not None:
             evidence = evidence.faded(memory)
-        evidence = evidence.add(model, x, batch, weight)
+        evidence = evidence.add(model, Batch(x, batch, weight))
     return evidence
 
 
@@ -136,7 +137,7 @@ def brute_force(model, rows, theta, forget=1.0):
 
 @eqx.filter_jit
 def add(evidence, model, x, batch, weight=None):
-    return evidence.add(model, x, batch, weight)
+    return evidence.add(model, Batch(x, batch, weight))
 
 
 @eqx.filter_jit
@@ -236,7 +237,7 @@ def test_statistics_do_not_drift():
     @jax.jit
     def one_by_one(evidence, batch):
         return jax.lax.scan(
-            lambda e, y: (e.add(moved_mean, x, y[None], None), None), evidence, batch
+            lambda e, y: (e.add(moved_mean, Batch(x, y[None])), None), evidence, batch
         )[0]
 
     y = jnp.asarray(batch)
@@ -307,7 +308,7 @@ def test_rows_that_have_faded_make_room():
 def test_types_do_not_change():
     for model, thetas in (FAMILIES[1], OTHERS[1]):
         evidence = empty(model, thetas)
-        added = evidence.faded(Memory(0.9)).add(model, jnp.asarray(0.5), jnp.ones(2), None)
+        added = evidence.faded(Memory(0.9)).add(model, Batch(jnp.asarray(0.5), jnp.ones(2)))
         assert jax.tree.map(jax.typeof, evidence) == jax.tree.map(jax.typeof, added)
 
 
@@ -317,7 +318,7 @@ def test_vmap_equals_a_loop():
 
         @jax.jit
         def one(batch, evidence=evidence, model=model):
-            added = evidence.add(model, jnp.asarray(0.5), batch, None)
+            added = evidence.add(model, Batch(jnp.asarray(0.5), batch))
             return added.log_likelihood(model, jnp.asarray(0.2))
 
         np.testing.assert_allclose(

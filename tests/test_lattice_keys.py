@@ -9,7 +9,7 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.sampled_objective import SampledObjective, draw_thetas
 from postgrad.numerics.lattice_keys import lattice_keys
 
 SEEDS = 2000
@@ -142,15 +142,14 @@ def test_theta_and_xi_of_a_stage_do_not_lie_on_a_line(sizes):
     problem = pg.Problem(
         lambda x, xi: jnp.maximum(9 * (xi - x), x - xi), lambda x, theta: dist.Normal(theta, 1.0)
     )
-    land = Landscape(
-        problem, pg.gradients.Pathwise(), pg.risks.Mean(), pg.beliefs.Normal(0.0, 1.0), False
-    )
+    belief = pg.beliefs.Normal(0.0, 1.0)
+    land = SampledObjective(problem, pg.gradients.Pathwise(), pg.risks.Mean(), None, False)
     x = jnp.asarray(np.sqrt(2.0) * stats.norm.ppf(0.9))
 
     @jax.jit
     def look(key):
         keys = random.split(key)
-        point = land.survey(land.thetas(keys[0], thetas), keys[1], draws, x)(x)
+        point = land.survey(draw_thetas(belief, keys[0], thetas), keys[1], draws, x)(x)
         return land.slope(point), land.noise(point)
 
     slopes, noises = map(np.asarray, jax.vmap(look)(random.split(random.key(0), 200)))

@@ -10,7 +10,7 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.sampled_objective import SampledObjective, draw_thetas
 
 
 class Cost(eqx.Module):
@@ -230,15 +230,13 @@ def test_counts_that_depend_on_the_decision():
     JAX draws Poisson numbers with its own generator only, so the draws are independent. Compiling
     that generator for a whole stage takes half a minute; for one look it takes seconds.
     """
-    land = Landscape(
-        REVENUE, pg.gradients.Automatic(), pg.risks.Mean(), pg.beliefs.Known(20.0), False
-    )
+    land = SampledObjective(REVENUE, pg.gradients.Automatic(), pg.risks.Mean(), None, False)
     x = jnp.asarray(1.5)
     assert isinstance(land.gradient.choice(REVENUE, x, x), pg.gradients.Score)
 
     @jax.jit
     def look(key):
-        thetas = land.thetas(key, 256)
+        thetas = draw_thetas(pg.beliefs.Known(20.0), key, 256)
         point = land.survey(thetas, key, 16, x)(x)
         return land.slope(point), land.noise(point)
 

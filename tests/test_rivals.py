@@ -20,7 +20,7 @@ from postgrad.research import rivals
 from postgrad.research.problems import newsvendor, quadratic, sales
 from postgrad.research.problems.newsvendor import Newsvendor
 from postgrad.research.rivals.model_free import Pace, limits, reach
-from postgrad.research.rivals.solver import bisect, descend
+from postgrad.research.rivals.solver import AverageCost, bisect, descend
 
 DEPENDENT = quadratic.univariate_dependent()
 INDEPENDENT = quadratic.univariate_independent()
@@ -262,7 +262,8 @@ def test_solvers_agree_with_scipy():
         return jnp.sum((x - row) ** 2) + 0.5 * (x @ row) ** 2
 
     x, step = jnp.full(3, 1 / 3), jnp.ones(())
-    solve = jax.jit(lambda x, step: descend(cost, rows, weight, x, pg.feasible.Simplex(), step, 20))
+    of = AverageCost(cost, rows, weight)
+    solve = jax.jit(lambda x, step: descend(of, x, pg.feasible.Simplex(), step, 20))
     for _ in range(5):
         x, step = solve(x, step)
     mean = jax.jit(lambda x: jnp.mean(jax.vmap(lambda row: cost(x, row))(rows)))
@@ -271,9 +272,8 @@ def test_solvers_agree_with_scipy():
         constraints={"type": "eq", "fun": lambda x: x.sum() - 1}, options={"ftol": 1e-14},
     )  # fmt: skip
     np.testing.assert_allclose(x, best.x, atol=1e-5)
-    low = bisect(
-        lambda x, y: (x - y) ** 2, rows[:, 0], weight, jnp.asarray(9.0), pg.feasible.Reals()
-    )
+    of = AverageCost(lambda x, y: (x - y) ** 2, rows[:, 0], weight)
+    low = bisect(of, jnp.asarray(9.0), pg.feasible.Reals())
     assert float(low) == pytest.approx(float(rows[:, 0].mean()), abs=1e-9)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import postgrad as pg
+from postgrad.spec.demand_table import DemandTable
 from postgrad.spec.rules_of_thumb import RULES, RuleBacktest, rule_named, saa
 
 BOX = pg.feasible.Box(0.0, 100.0)
@@ -50,9 +51,7 @@ def test_items_may_share_one_unit_cost_and_one_budget(name):
 def test_orders_lie_in_any_feasible_set(name):
     demand = np.random.default_rng(1).uniform(0.0, 9.0, (8, 2))
     ball = pg.feasible.Ball(np.asarray([1.0, 1.0]), 0.5)
-    backtest = RuleBacktest(
-        demand, np.isfinite(demand), np.zeros(8, int), np.ones(2), [unit_costs(4.0, 1.0)], [ball], 0
-    )
+    backtest = RuleBacktest(DemandTable(demand), np.ones(2), [unit_costs(4.0, 1.0)], [ball])
     for orders in (backtest.orders(name, 2), backtest.hindsight(2)):
         assert all(float(ball.violation(order)) <= 1e-9 for order in orders[2:])
         assert np.isfinite(orders[2:]).all()

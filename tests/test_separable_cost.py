@@ -9,7 +9,7 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.sampled_objective import SampledObjective, draw_thetas
 from postgrad.algorithm.separable_cost import adds_over_coordinates, marginals
 from postgrad.research.problems import newsvendor, portfolio
 
@@ -87,10 +87,10 @@ def points():
         found = []
         for only_marginals in (True, False):
             belief = pg.beliefs.Known(THREE.theta)
-            land = Landscape(
-                THREE.problem, pg.gradients.Pathwise(), pg.risks.Mean(), belief, only_marginals
+            land = SampledObjective(
+                THREE.problem, pg.gradients.Pathwise(), pg.risks.Mean(), None, only_marginals
             )
-            point = land.survey(land.thetas(key, 1), key, 1024, X)(X)
+            point = land.survey(draw_thetas(belief, key, 1), key, 1024, X)(X)
             found.append((jnp.mean(point.costs), land.slope(point)))
         return found
 

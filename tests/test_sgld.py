@@ -10,8 +10,8 @@ from jax import random
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.algorithm.descents import Stage
-from postgrad.algorithm.sampled_objective import Landscape
+from postgrad.algorithm.descents import Plan, Stage
+from postgrad.algorithm.sampled_objective import SampledObjective
 
 
 class Cost(eqx.Module):
@@ -59,10 +59,14 @@ def test_at_no_temperature_it_is_plain_descent():
     """Bit for bit as each step is written; to rounding where compilers order sums as they like."""
     cost = Cost(jnp.asarray(2.0), jnp.asarray(1.0))
     problem = pg.Problem(cost, noise, pg.feasible.Box(-3.0, 3.0))
-    land = Landscape(
-        problem, pg.gradients.Pathwise(), pg.risks.Mean(), pg.beliefs.Known(0.0), False
+    land = SampledObjective(problem, pg.gradients.Pathwise(), pg.risks.Mean(), None, False)
+    stage = Stage(
+        plan=Plan(number=jnp.asarray(3), key=random.key(1), iterations=1, samples=(1, 1)),
+        objective=land,
+        thetas=jnp.zeros((1, 1)),
+        rows=jnp.ones(()),
+        size=jnp.ones(()),
     )
-    stage = Stage(land, jnp.asarray(3), random.key(1), jnp.ones(()), 1, 1, 1)
     cold, plain = (
         steps.descend(stage, jnp.asarray(0.1), ())[0]
         for steps in (pg.descents.SGLD(0.3, 0.0), pg.descents.SGD(0.3))

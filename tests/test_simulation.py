@@ -11,11 +11,7 @@ from jax import random
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.numerics import unrolled_threefry as threefry
-from postgrad.numerics.split_by_input import hoist
-from postgrad.numerics.vmap_last_axis import vmap_last
 from postgrad.research.problems import quadratic
-from postgrad.research.simulation import _Size
 
 ONE = quadratic.univariate_dependent()
 
@@ -200,7 +196,7 @@ def test_algorithms_meet_the_same_data_noise():
 
 def test_segments_do_not_show(monkeypatch):
     whole = simulate(2, horizon=60).decisions
-    monkeypatch.setattr("postgrad.research.simulation._SIZE_FOR_FEW", _Size(50, 25))
+    monkeypatch.setattr("postgrad.engine.bulk._ON_CPU", (50, 25))
     np.testing.assert_allclose(simulate(2, horizon=60).decisions, whole, rtol=1e-12)
 
 
@@ -208,9 +204,10 @@ def test_progress_adds_up():
     done = []
     pg.simulate(
         paper(), pg.beliefs.Known(4.0), 0.0, 4.0, runs=70, horizon=300,
-        progress=done.append,
+        progress=lambda *report: done.append(report),
     )  # fmt: skip
-    assert sum(done) == 70 * 300
+    assert done[-1] == ("simulating", 70 * 300, 70 * 300)
+    assert sorted(done) == done
     assert len(done) > 2
 
 
@@ -240,85 +237,3 @@ def test_divergence_is_seen():
 def test_bad_counts_are_refused(name, value):
     with pytest.raises(errors.SettingError, match=name):
         pg.simulate(pg.BayesianSGD(ONE.problem), pg.beliefs.Known(4.0), 0.0, 4.0, **{name: value})
-
-
-def test_fast_generator_draws_the_bits_of_jax():
-    ours, theirs = threefry.like(random.key(7)), random.key(7)
-    for draw in (
-        lambda key: random.key_data(random.fold_in(key, 123)),
-        lambda key: random.key_data(random.split(key, (2, 3))),
-        lambda key: random.uniform(key, (5, 2)),
-        lambda key: random.normal(key),
-        lambda key: random.bits(key, (7,), "uint32"),
-        lambda key: random.bits(key, (7,), "uint8"),
-        lambda key: random.exponential(key, (3,)),
-    ):
-        assert np.array_equal(draw(ours), draw(theirs))
-
-
-def test_vmap_last_is_vmap():
-    """Also for equations of every kind: broadcasts, reductions, gathers, products, loops."""
-
-    def function(x, v, k):
-        table = jnp.arange(12.0).reshape(3, 4)
-        grown = x + v[:, None] * table
-        summed = jax.lax.fori_loop(0, 3, lambda i, total: total + grown[i] * x, jnp.zeros(4))
-        return {
-            "a": jax.nn.logsumexp(grown - x, axis=0),
-            "b": table @ summed + jnp.where(x > 0, v, -v),
-            "c": table[k] * x**2,
-            "d": jnp.sort(v),
-            "e": jnp.ones(2),
-            "f": jnp.cumsum(v)[-1] + jnp.clip(x, -0.5, 0.5),
-        }
-
-    key = random.key(0)
-    x, v = random.normal(key, (7,)), random.normal(key, (3, 7))
-    k = random.randint(key, (7,), 0, 3)
-    expected = jax.jit(jax.vmap(function, in_axes=-1, out_axes=-1))(x, v, k)
-    got = jax.jit(vmap_last(function, x[0], v[:, 0], k[0]))(x, v, k)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), expected, got)
-
-
-def rounds_in_common(x, count):
-    def once(i, carry):
-        total, seen, late = carry
-        seen = jax.lax.dynamic_update_index_in_dim(seen, total, i, 0)
-        return total * x + 1.0, seen, late + seen[0]  # which is the same in all runs at first
-
-    return jax.lax.fori_loop(0, count, once, (x, jnp.zeros(6), jnp.zeros(())))
-
-
-def rounds_of_their_own(x, count):
-    return jax.lax.while_loop(
-        lambda carry: carry[0] < count * x, lambda carry: (carry[0] + 1.0, carry[1] * x), (0.0, x)
-    )
-
-
-@pytest.mark.parametrize("function", [rounds_in_common, rounds_of_their_own])
-@pytest.mark.parametrize("count", [0, 4])
-def test_vmap_last_is_vmap_for_loops(function, count):
-    """Also where the number of rounds is not known when the program is made."""
-    x = random.uniform(random.key(0), (7,), minval=0.5, maxval=2.0)
-
-    def ours(x, count):
-        return vmap_last(lambda one: function(one, count), x[0])(x)
-
-    expected = jax.vmap(function, in_axes=(-1, None), out_axes=-1)(x, count)
-    got = jax.jit(ours)(x, count)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), expected, got)
-
-
-def test_hoist_splits_without_changing_the_result():
-    def function(early, late):
-        key, t = early
-        noise = random.normal(random.fold_in(key, t), (3,))
-        return {"x": late["x"] + noise * late["x"], "t": t + 1, "same": late["y"], "n": noise}
-
-    early, late = (random.key(1), jnp.asarray(4)), {"x": jnp.ones(3), "y": jnp.asarray(2.0)}
-    prepare, finish = hoist(function, early, late)
-    expected, got = function(early, late), finish(prepare(early), late)
-    assert jax.tree.all(jax.tree.map(np.array_equal, expected, got))
-    # all the drawing is in the first half
-    assert "random" not in str(jax.make_jaxpr(finish)(prepare(early), late))
-    assert "random_bits" in str(jax.make_jaxpr(prepare)(early))

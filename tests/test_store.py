@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from postgrad.errors import StoreError
-from postgrad.store import Batch, Database, Saved, Stale, Store, database
+from postgrad.store import Batch, Database, StaleStateError, Store, StoredState, database
 from postgrad.store.state_rows import EVERY
 
 # Every byte, in how many parts, and which of them.
@@ -24,7 +24,9 @@ FILES = ("", "-wal", "-acknowledged")
 
 def saved(stage, still=0):
     state = np.random.default_rng(stage).bytes(400)
-    return Saved(stage, '[["a", "float64", [50]]]', state, "[]", b"report", b"counters", still)
+    return StoredState(
+        stage, '[["a", "float64", [50]]]', state, "[]", b"report", b"counters", still
+    )
 
 
 def batch(stage, **changes):
@@ -80,7 +82,7 @@ def test_memory_and_file_are_one_thing(tmp_path, make):
     store, head = fill(make(tmp_path), 2)
     assert store.find("id 1") == (1, batch(1))
     assert store.find("ID 1") is None
-    head = store.rewind(head, saved(1), None)
+    head = store.go_back(head, saved(1), None)
     assert store.find("id 2") is None
     assert [stage for stage, _ in store.batches(1, 1)] == [1]
     head = store.append(head, batch(2, rows=b"new"), saved(2), ("[]", b""))
@@ -97,7 +99,7 @@ def test_checkpoints_are_thinned(tmp_path):
     assert store.checkpoint(39 * EVERY + 5).stage == 39 * EVERY
     (count,) = store.database.connection.execute("SELECT count(*) FROM checkpoints").fetchone()
     assert 5 <= count <= 14  # of 40; of a million, 40
-    store.rewind(head, saved(20 * EVERY + 1), None)
+    store.go_back(head, saved(20 * EVERY + 1), None)
     assert store.checkpoint(1 << 40).stage <= 20 * EVERY
 
 
@@ -106,10 +108,10 @@ def test_second_writer_is_noticed_and_nothing_is_recorded(tmp_path):
     one, head = fill(path, 1)
     two = Store(Database(path), "main")
     two.append(two.load(), batch(2), saved(2), None)
-    with pytest.raises(Stale):
+    with pytest.raises(StaleStateError):
         one.append(head, batch(2, id="mine"), saved(2), None)
-    with pytest.raises(Stale):
-        one.rewind(head, saved(0), None)
+    with pytest.raises(StaleStateError):
+        one.go_back(head, saved(0), None)
     assert one.load().saved == saved(2)
     assert one.find("mine") is None
 
@@ -342,7 +344,7 @@ def test_a_fork_gets_a_connection_of_its_own(tmp_path):
     assert os.read(reading, 4) == b"done"
     os.close(reading)
     os.close(writing)
-    with pytest.raises(Stale):
+    with pytest.raises(StaleStateError):
         store.append(head, batch(3), saved(3), None)
     head = store.append(store.load(), batch(4), saved(4), None)
     store.verify(head)

@@ -13,6 +13,7 @@ import postgrad as pg
 from postgrad import errors
 from postgrad.beliefs.grid import live_points as focus
 from postgrad.beliefs.grid import sufficient_weights as sufficient
+from postgrad.beliefs.grid.natural_parameters import LEAF, Rows, blank, log_normaliser, sweep
 from postgrad.beliefs.grid.sufficient_weights import TOLERANCE, SufficientWeights
 from postgrad.beliefs.grid.weights import LogWeights
 
@@ -88,7 +89,7 @@ def is_focused(grid):
 
 def in_use(weights):
     """The probabilities from which draws are made, of all points."""
-    rows, k = weights.live, weights.statistics.shape[0] - 1
+    rows = weights.live
     values = rows.table() @ weights.statistics[:-1] + rows.log_prior.ravel()
     values = np.asarray(values)
     place = np.asarray(rows.index).ravel()
@@ -220,7 +221,12 @@ def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
 
     again = []
     unfocused = focus.unfocused
-    monkeypatch.setattr(focus, "unfocused", lambda state: again.append(1) or unfocused(state))
+
+    def counted(state, stacked=False):
+        again.append(1)
+        return unfocused(state, stacked)
+
+    monkeypatch.setattr(focus, "unfocused", counted)
     monkeypatch.setattr(sufficient, "_GAP", gap)
     with_focus = run()
     assert (len(again) > 0) == (gap < 50.0)
@@ -337,3 +343,43 @@ def test_product_grids():
 def test_bad_levels_are_refused(levels):
     with pytest.raises(errors.PriorError):
         pg.beliefs.product_grid(levels)
+
+
+def some_rows(key, blocks, used):
+    natural = jax.random.normal(jax.random.key(key), (blocks, 3, 2 * LEAF))
+    index = jnp.arange(blocks * 2 * LEAF, dtype=jnp.int32).reshape(blocks, 2 * LEAF)
+    log_prior = jnp.sin(index).at[:, -5:].set(-jnp.inf)
+    return Rows(natural, log_prior, index, jnp.asarray(used, jnp.int32))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_vmap_over_runs_equals_a_loop_over_runs(shared):
+    """With rows that all runs share, with rows of each run's own, and with `vmap` in `vmap`."""
+    rows = [some_rows(0 if shared else run, 4, 3 if shared else 2 + run) for run in range(2)]
+    statistics = jax.random.normal(jax.random.key(9), (2, 5, 3))
+
+    def one(rows, statistics):
+        value, gradient = jax.value_and_grad(log_normaliser, argnums=1)(rows, statistics)
+        return sweep(rows, statistics, blank(rows)), value, gradient
+
+    loop = [one(rows[i], statistics[i, j]) for i in range(2) for j in range(5)]
+    loop = jax.tree.map(lambda *leaves: jnp.stack(leaves), *loop)
+    stack = rows[0] if shared else jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+    inner = jax.vmap(one, in_axes=(None, 0))
+    nested = jax.vmap(inner, in_axes=(None if shared else 0, 0))(stack, statistics)
+    for expected, found in zip(jax.tree.leaves(loop), jax.tree.leaves(nested), strict=True):
+        np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
+
+    def dense(statistics):  # the blocks in use alone
+        used = rows[0].natural[: int(rows[0].blocks)]
+        values = jnp.einsum("bmr,m->br", used, statistics) + rows[0].log_prior[: len(used)]
+        return jax.nn.logsumexp(values)
+
+    value, gradient = jax.vmap(jax.value_and_grad(dense))(statistics[0])
+    np.testing.assert_allclose(nested[1][0], value, rtol=1e-12)
+    np.testing.assert_allclose(nested[2][0], gradient, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        jax.vmap(lambda t: t.log_total)(jax.tree.map(lambda leaf: leaf[0], nested[0])),
+        value,
+        rtol=1e-12,
+    )

@@ -10,32 +10,27 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float
 
 from postgrad.agent.affordable import affordable
-from postgrad.agent.explanation import Explanation, explain
+from postgrad.agent.explanation import Explanation, explain, in_short
+from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.record import Record, Replay
 from postgrad.agent.settings_check import differences, fingerprint
+from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
-from postgrad.agent.stored_state import StateCodec
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.errors import (
     BatchError,
-    DecisionError,
     DuplicateBatchError,
     PostgradError,
     SettingError,
     StoreError,
 )
 from postgrad.monitoring.misspecification import Alarm, MisspecificationWarning, Monitor
-from postgrad.numerics.validate import as_matrix, as_numbers
 from postgrad.problem.problem import Problem
-from postgrad.store import Batch, Database, Head, Stale, Store
-
-# Names of streams and batches may be this long.
-_LONGEST = 512
+from postgrad.store import Batch, Database, StaleStateError, Store, StreamHead
 
 
 class Agent:
@@ -85,13 +80,13 @@ class Agent:
             SettingError: If both budget_ms and iterations are given, or the budget is not positive.
             StoreError: If the file is damaged, or belongs to another problem.
         """
-        stream, self._shared = _name(name, SettingError, "name"), isinstance(path, Database)
+        stream, self._shared = as_name(name, SettingError, "name"), isinstance(path, Database)
         if self._shared and recover:
             raise SettingError("recover belongs to the database that is shared; open it with that")
         self._database = path if isinstance(path, Database) else Database(path, recover=recover)
         self._alarms: list[Alarm] | None = None
         self._now: Snapshot
-        self._head: Head
+        self._head: StreamHead
         self._before: Snapshot | None = None
         try:
             with self._database.lock:
@@ -141,18 +136,18 @@ class Agent:
         """Takes up what is in the store."""
         head = self._store.load()
         self._alarms = None
-        stills = self._store.stills(head.saved) if head.saved.stage else None
-        self._move(self._codec.restore(head.saved, stills), head)
+        fixed_arrays = self._store.fixed_arrays(head.saved) if head.saved.stage else None
+        self._move(self._codec.restore(head.saved, fixed_arrays), head)
 
-    def _move(self, now: Snapshot, head: Head, before: Snapshot | None = None) -> None:
+    def _move(self, now: Snapshot, head: StreamHead, before: Snapshot | None = None) -> None:
         """Takes up a state; if a transaction that is open comes to nothing, the one before."""
         if self._database.in_transaction:
             self._database.on_undo(functools.partial(self._move_back, self._now, self._head))
         self._now, self._head, self._before = now, head, before
 
-    def _move_back(self, now: Snapshot, head: Head) -> None:
+    def _move_back(self, now: Snapshot, head: StreamHead) -> None:
         self._now, self._head, self._before, self._alarms = now, head, None, None
-        self._store.layouts.forget()
+        self._store.array_headers.forget()
 
     def _rebuild(self) -> None:
         """Computes the last state anew, from the last good checkpoint and the batches after it."""
@@ -241,9 +236,9 @@ class Agent:
             DivergenceError: If the gradient or the new decision is not finite.
             StoreError: If the batch could not be stored. It then does not count.
         """
-        key = None if id is None else _name(id, BatchError, "id")
-        rows = self._rows(batch)
-        in_force = None if x is None else self._in_force(x)
+        key = None if id is None else as_name(id, BatchError, "id")
+        rows = as_rows(batch, self._stream.event_shape)
+        in_force = None if x is None else as_decision(x, self._stream.start.decision.shape)
         with self._database.lock:
             while True:
                 known = None if key is None else self._store.find(key)
@@ -257,7 +252,7 @@ class Agent:
                     fixed = self._codec.save_fixed(new) if renewed else None
                     head = self._store.append(self._head, entry, self._codec.save(new), fixed)
                     break
-                except Stale:  # another process was faster: take up its state, and again
+                except StaleStateError:  # another process was faster: take up its state, and again
                     self._load()
                 except StoreError:
                     raise
@@ -295,7 +290,7 @@ class Agent:
         Raises:
             StoreError: If it is damaged.
         """
-        found = self._store.find(_name(id, BatchError, "id"))
+        found = self._store.find(as_name(id, BatchError, "id"))
         return None if found is None else next(self._past.records(found[0], found[0]))
 
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
@@ -335,11 +330,11 @@ class Agent:
                     raise SettingError(f"stage must be from 0 to {self.stage}, got {stage!r}")
                 now = self._past.snapshot(int(stage))
                 try:
-                    head = self._store.rewind(
+                    head = self._store.go_back(
                         self._head, self._codec.save(now), self._codec.save_fixed(now)
                     )
                     break
-                except Stale:
+                except StaleStateError:
                     self._load()
             self._move(now, head)
             self._alarms = None
@@ -368,6 +363,9 @@ class Agent:
         if not self._shared:
             self._database.close()
 
+    def __repr__(self) -> str:
+        return f"Agent({in_short(self._now)}, path={self._database.path!r})"
+
     def __enter__(self) -> Self:
         return self
 
@@ -385,43 +383,6 @@ class Agent:
         if stage > self.stage:
             self._load()
         return self._codec.read_answer(batch.answer).decision[()]
-
-    def _rows(self, batch: Any) -> Float[np.ndarray, "D ..."]:
-        shape = self._stream.event_shape
-        if hasattr(batch, "__arrow_c_stream__"):
-            batch, _ = as_matrix(batch)
-            batch = batch[:, 0] if not shape and batch.shape[1] == 1 else batch
-        rows = as_numbers(batch, BatchError, "batch")
-        if rows.shape == shape:
-            rows = rows[None]
-        if rows.shape[1:] != shape or rows.ndim != 1 + len(shape):
-            raise BatchError(
-                f"batch must have shape (D, {', '.join(map(str, shape))}), got {rows.shape}"
-            )
-        if rows.shape[0] == 0:
-            raise BatchError("batch must have at least one observation, got none")
-        return rows
-
-    def _in_force(self, x: Any) -> np.ndarray:
-        numbers, shape = as_numbers(x, DecisionError, "x"), self._stream.start.decision.shape
-        if numbers.shape != shape:
-            raise DecisionError(f"x must have shape {shape}, got {numbers.shape}")
-        return numbers
-
-
-def _name(name: Any, error: type[PostgradError], what: str) -> str:
-    """A name that can be stored and found again: any text, within limits."""
-    if not isinstance(name, str):
-        raise error(f"{what} must be a string, got {name!r}")
-    if not 1 <= len(name) <= _LONGEST:
-        raise error(f"{what} must have 1 to {_LONGEST} characters, got {len(name)}")
-    if "\0" in name:
-        raise error(f"{what} must have no NUL character, got {name!r}")
-    try:
-        name.encode()
-    except UnicodeEncodeError as problem:
-        raise error(f"{what} must be proper Unicode, got {name!r}") from problem
-    return name
 
 
 def _batch(

@@ -8,7 +8,6 @@ from jaxtyping import Float
 
 from postgrad.algorithm.surprise import Surprise
 from postgrad.monitoring.misspecification import Alarm
-from postgrad.problem.feasible import FeasibleSet
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,10 @@ class Replay:
 
 
 def interval(
-    decision: np.ndarray, epistemic: np.ndarray, feasible: FeasibleSet
+    decision: np.ndarray, epistemic: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Two standard deviations to both sides, within the set's bounds; None if one is NaN."""
+    """Two standard deviations to both sides, within the bounds; None if one is NaN."""
     if np.isnan(epistemic).any():
         return None
-    bounds = [np.asarray(side) for side in feasible.bounds()]
-    low, high = (np.clip(decision + 2.0 * side * epistemic, *bounds) for side in (-1.0, 1.0))
+    low, high = (np.clip(decision + side * epistemic, *bounds) for side in (-2.0, 2.0))
     return low[()], high[()]

@@ -80,25 +80,19 @@ def _described(
 
 def _parts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str | np.ndarray]]:
     """All there is to say about a value: its kind, its numbers, and the same of its parts."""
-    if eqx.is_array(value) or isinstance(value, np.ndarray | np.generic):
-        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-            value = random.key_data(value)
-        yield path, np.asarray(value)
-    elif isinstance(value, bool | str | None):
+    if isinstance(value, bool | str | None):
         yield path, repr(value)
-    elif isinstance(value, int | float):
+    elif isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        yield path, np.asarray(random.key_data(value))
+    elif isinstance(value, jax.Array | np.ndarray | np.generic | int | float):
         yield path, np.asarray(value)
     elif depth > _DEEPEST:
         return
     elif isinstance(value, functools.partial):
         yield from _parts((value.func, value.args, value.keywords), path, depth + 1)
-    elif isinstance(value, tuple | list):
+    elif isinstance(value, tuple | list | dict):
         yield path, f"{type(value).__qualname__} of {len(value)}"
-        for number, entry in enumerate(value):
-            yield from _parts(entry, f"{path}[{number}]", depth + 1)
-    elif isinstance(value, dict):
-        yield path, f"{type(value).__qualname__} of {len(value)}"
-        for name, entry in value.items():
+        for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _parts(entry, f"{path}[{name!r}]", depth + 1)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield path, type(value).__qualname__
@@ -147,24 +141,21 @@ def _equal(was: list[float], now: list[float]) -> bool:
 def _shown(was: list[float], now: list[float]) -> str:
     if len(was) > 4 or len(now) > 4:
         return ""
-    return f": {_numbers(was)}, now {_numbers(now)}"
+    old, new = (", ".join(f"{value:.12g}" for value in values) for values in (was, now))
+    return f": {old}, now {new}"
 
 
-def _numbers(values: list[float]) -> str:
-    return ", ".join(f"{value:.12g}" for value in values)
-
-
-def _models(problem: Problem) -> list[tuple[str, Model]]:
-    models = [("model", problem.model)]
-    if problem.observation is not None:
-        models.append(("observation", problem.observation))
-    return models
+def _models(problem: Problem) -> dict[str, Model]:
+    models = {"model": problem.model, "observation": problem.observation}
+    return {name: model for name, model in models.items() if model is not None}
 
 
 @eqx.filter_jit
 def _draws(problem: Problem, x: jax.Array, thetas: list[PyTree]) -> dict[str, jax.Array]:
     """Something that each model may produce."""
-    return {name: model(x, thetas[0]).sample(random.key(0)) for name, model in _models(problem)}
+    return {
+        name: model(x, thetas[0]).sample(random.key(0)) for name, model in _models(problem).items()
+    }
 
 
 # One program: compiling operations one by one would take longer than all the rest of opening.
@@ -179,7 +170,7 @@ def _answers(
     aside = problem.feasible.project(x + 0.37 * (1.0 + jnp.max(jnp.abs(x))))
     answers = {
         name: [log_density(model(at, theta), points[name]) for at in (x, aside) for theta in thetas]
-        for name, model in _models(problem)
+        for name, model in _models(problem).items()
     }
     answers["cost"] = [problem.cost(at, points["model"]) for at in (x, aside)]
     return {name: jnp.stack(values) for name, values in answers.items()}

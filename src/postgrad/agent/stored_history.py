@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from postgrad.agent.record import Record, Replay, interval
-from postgrad.agent.stored_state import StateCodec
+from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.monitoring.misspecification import Alarm
@@ -28,12 +28,11 @@ class StoredHistory:
             StoreError: At the first batch that is damaged.
         """
         issued = self._stream.start.decision
-        feasible = self._stream.policy.problem.feasible
+        low, high = map(np.asarray, self._stream.policy.problem.feasible.bounds())
         for stage, batch in self._store.batches(max(first - 1, 1), end):
             answer = self._codec.read_answer(batch.answer)
             if stage >= first:
-                rows = self._rows(batch)
-                x = self._in_force(batch)
+                rows, x = self._data(batch)
                 yield Record(
                     stage=stage,
                     id=batch.id,
@@ -41,7 +40,7 @@ class StoredHistory:
                     x=(issued if x is None else x)[()],
                     rows=rows,
                     decision=answer.decision[()],
-                    interval=interval(answer.decision, answer.epistemic, feasible),
+                    interval=interval(answer.decision, answer.epistemic, (low, high)),
                     log_predictive=answer.log_predictive / len(rows),
                     surprise=answer.surprise,
                     alarm=None if batch.alarm is None else _alarm(batch.alarm),
@@ -56,16 +55,21 @@ class StoredHistory:
         """
         return [_alarm(text) for _, text in self._store.alarms()]
 
-    def snapshot(self, stage: int) -> Snapshot:
-        """What was known after a stage.
+    def snapshot(self, stage: int, known: Snapshot | None = None) -> Snapshot:
+        """What was known after a stage, computed from the last snapshot that is at hand.
+
+        Args:
+            stage: The stage.
+            known: A snapshot of an earlier stage, if there is one.
 
         Raises:
             StoreError: If a batch is damaged.
         """
-        base, start = self._base(stage)
-        for _, batch in self._store.batches(start + 1, stage):
-            base = self._again(base, batch)
-        return base
+        kept = self._kept(stage)
+        snapshot = kept if known is None or known.stage < kept.stage else known
+        for _, batch in self._store.batches(snapshot.stage + 1, stage):
+            snapshot = self._again(snapshot, batch)
+        return snapshot
 
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
         """What was believed after each of some stages, in order.
@@ -73,14 +77,9 @@ class StoredHistory:
         Raises:
             StoreError: If a batch is damaged.
         """
-        snapshot, done = self._stream.start, 0
+        snapshot = None
         for stage in sorted(stages):
-            kept, start = self._base(stage)
-            if start > done:
-                snapshot, done = kept, start
-            for _, batch in self._store.batches(done + 1, stage):
-                snapshot = self._again(snapshot, batch)
-            done = stage
+            snapshot = self.snapshot(stage, snapshot)
             yield snapshot.belief
 
     def replay(self, now: Snapshot, since: int) -> Replay:
@@ -89,35 +88,32 @@ class StoredHistory:
         Raises:
             StoreError: If a batch is damaged.
         """
-        base, start = self._base(since)
-        different, stage = None, start
+        snapshot = self._kept(since)
+        start, different = snapshot.stage, None
         for stage, batch in self._store.batches(start + 1, now.stage):
-            base = self._again(base, batch)
-            if base.answer != batch.answer and different is None:
+            snapshot = self._again(snapshot, batch)
+            if snapshot.answer != batch.answer and different is None:
                 different = stage
-        if different is None and self._codec.save(base) != self._codec.save(now):
-            different = stage + 1
-        return Replay(start + 1, stage - start, different is None, different)
+        if different is None and self._codec.save(snapshot) != self._codec.save(now):
+            different = snapshot.stage + 1
+        return Replay(start + 1, snapshot.stage - start, different is None, different)
 
-    def _base(self, stage: int) -> tuple[Snapshot, int]:
+    def _kept(self, stage: int) -> Snapshot:
         """The last snapshot that is kept and not after a stage."""
         kept = self._store.checkpoint(stage)
         if kept is None:
-            return self._stream.start, 0
-        return self._codec.restore(kept, self._store.stills(kept)), kept.stage
+            return self._stream.start
+        return self._codec.restore(kept, self._store.fixed_arrays(kept))
 
     def _again(self, before: Snapshot, batch: Batch) -> Snapshot:
-        return self._stream.after(before, self._rows(batch), self._in_force(batch))
+        return self._stream.after(before, *self._data(batch))
 
-    def _rows(self, batch: Batch) -> np.ndarray:
-        return _numbers(batch.rows, (-1, *self._stream.event_shape))
-
-    def _in_force(self, batch: Batch) -> np.ndarray | None:
-        return None if batch.x is None else _numbers(batch.x, self._stream.start.decision.shape)
-
-
-def _numbers(data: bytes, shape: tuple[int, ...]) -> np.ndarray:
-    return np.frombuffer(data, "<f8").reshape(shape)
+    def _data(self, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
+        """The observations of a batch, and the decision in force, if the caller named one."""
+        rows = np.frombuffer(batch.rows, "<f8").reshape(-1, *self._stream.event_shape)
+        if batch.x is None:
+            return rows, None
+        return rows, np.frombuffer(batch.x, "<f8").reshape(self._stream.start.decision.shape)
 
 
 def _alarm(text: str) -> Alarm:

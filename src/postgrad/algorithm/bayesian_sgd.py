@@ -23,7 +23,7 @@ from jax import random
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import Outlook, outlook, unknown
-from postgrad.algorithm.descents import Course, Descent, Newton, Stage, as_descent
+from postgrad.algorithm.descents import Course, Descent, Newton, Plan, Stage, as_descent
 from postgrad.algorithm.gradients import Automatic, Gradient
 from postgrad.algorithm.outputs import Issued, Last, Move, Output
 from postgrad.algorithm.policy import Policy, first_stage, initial_decision
@@ -32,7 +32,8 @@ from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective, draw_
 from postgrad.algorithm.separable_cost import adds_over_coordinates
 from postgrad.algorithm.surprise import Surprise, surprise
 from postgrad.beliefs import Belief
-from postgrad.errors import PriorError, SettingError
+from postgrad.beliefs.belief import check_belief, first
+from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
 from postgrad.problem.problem import Decision, Problem
 
@@ -209,11 +210,10 @@ class BayesianSGD(Policy):
             PriorError: If belief is none.
             ModelError, CostError, GradientError: If the parts do not fit.
         """
-        if not isinstance(belief, Belief):
-            raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
+        belief = check_belief(belief)
         x = initial_decision(self.problem, x)
         thetas = belief.examples()
-        theta = jax.tree.map(lambda leaf: leaf[0], thetas)
+        theta = first(thetas)
         self.problem.check(x, thetas)
         belief = belief.bind(self.problem, x)
         self.gradient.check(self.problem, x, theta)
@@ -247,8 +247,7 @@ class BayesianSGD(Policy):
         state, learned = self.learn(state, batch, weight=weight, x=x)
         rows = jnp.asarray(batch.shape[0], float) if weight is None else jnp.sum(weight)
         state, descended = self.descend(state, rows)
-        info = Info(learned.log_predictive, learned.surprise, descended.course, descended.outlook)
-        return state, info
+        return state, Info(*learned, *descended)
 
     def learn(
         self,
@@ -278,11 +277,10 @@ class BayesianSGD(Policy):
 
     def draw(self, state: State) -> Draws:
         """theta ~ pi_t, as many as the descent takes; the randomness is that of (key, t)."""
-        belief, t = state.belief, state.stage
-        key, key_outlook = random.fold_in(self.key, t), *self._keys(t, _OUTLOOK)
-        thetas = self.descent.sample_thetas(belief, key, t, self.iterations, self.samples)
-        scouts = None
+        belief, scouts = state.belief, None
+        thetas = self.descent.sample_thetas(belief, self._plan(state))
         if self.descent.measures_curvature:
+            key_outlook = self._keys(state.stage, _OUTLOOK)[0]
             scouts = draw_thetas(belief, random.split(key_outlook, 4)[0], SCOUTS)
         mixture = belief if self.gradient.uses_mixture else None
         return Draws(thetas, scouts, belief.effective_size, mixture)
@@ -292,16 +290,13 @@ class BayesianSGD(Policy):
     ) -> tuple[State, Descended]:
         """`descend`, given what it takes from the belief; `state.belief` is passed on unread."""
         problem, t = self.problem, state.stage
-        key = random.fold_in(self.key, t)
         key_output, key_outlook = self._keys(t, _OUTPUT, _OUTLOOK)
 
         # Descend: K projected steps, theta from the posterior, xi from the model at theta.
         objective = SampledObjective(
             problem, self.gradient, self.risk, draws.mixture, state.only_marginals
         )
-        stage = Stage(
-            objective, draws.thetas, t, key, rows, draws.size, self.iterations, self.samples
-        )
+        stage = Stage(self._plan(state), objective, draws.thetas, rows, draws.size)
         x_next, progress, course = self.descent.descend(stage, state.x, state.progress)
 
         # Decide: issue the last iterate, or what the output makes of the iterates.
@@ -315,6 +310,10 @@ class BayesianSGD(Policy):
             )
         new = dataclasses.replace(state, stage=t + 1, x=x_next, progress=progress, output=output)
         return new, Descended(course, ahead)
+
+    def _plan(self, state: State) -> Plan:
+        key = random.fold_in(self.key, state.stage)
+        return Plan(state.stage, key, self.iterations, self.samples)
 
     def _keys(self, t: Int[Array, ""], *purposes: int) -> list[Array]:
         """Keys for parts of stage t, apart from those that descents derive from (key, t)."""

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PyTree
 from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective
 from postgrad.beliefs.belief import log_likelihood
 from postgrad.numerics.draw_barrier import computed_once
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision
 
 _DRAWS = 32  # of xi for each theta, to see how much the cost varies
@@ -91,8 +92,9 @@ def outlook(
         return jnp.var(jax.vmap(lambda xi: problem.cost(x, xi))(draws), ddof=1)
 
     def believed_after(theta: PyTree, key: Array) -> Decision:
-        seen = computed_once(likelihood(x, theta).sample(key, (_ROWS,)), key)
-        log_f = jax.vmap(lambda other: log_likelihood(likelihood, x, other, seen, weight))(thetas)
+        rows = computed_once(likelihood(x, theta).sample(key, (_ROWS,)), key)
+        seen = Batch(x, rows, weight)
+        log_f = jax.vmap(lambda other: log_likelihood(likelihood, other, seen))(thetas)
         return jnp.tensordot(jnp.exp(log_f - logsumexp(log_f)), slopes, axes=1)
 
     weight = (jnp.arange(_ROWS) < rows).astype(float)

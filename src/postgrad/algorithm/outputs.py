@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import random
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from postgrad.errors import SettingError
 from postgrad.numerics.module import Module
@@ -31,6 +31,10 @@ class Move(NamedTuple):
     feasible: FeasibleSet
 
 
+Memory = tuple[Array, ...]
+"""A number that a rule keeps, and the decision it issues; () if it issues the iterate itself."""
+
+
 class Output(Module):
     """A rule that turns the iterates into decisions, in constant memory.
 
@@ -39,23 +43,19 @@ class Output(Module):
     """
 
     @abc.abstractmethod
-    def init(self, x: Array) -> PyTree:
+    def init(self, x: Array) -> Memory:
         """What the rule remembers before the first stage, given the initial decision x_1."""
 
     @abc.abstractmethod
-    def follow(self, memory: PyTree, move: Move) -> PyTree:
+    def follow(self, memory: Memory, move: Move) -> Memory:
         """What the rule remembers after stage t."""
-
-    @abc.abstractmethod
-    def decision(self, memory: PyTree, x: Array) -> Array:
-        """The decision that is issued when the iterate is x."""
 
 
 class Issued(Module):
     """A rule together with what it remembers; see `Output`."""
 
     output: Output
-    memory: PyTree
+    memory: Memory
 
     def follow(self, move: Move) -> "Issued":
         """After stage t."""
@@ -63,44 +63,34 @@ class Issued(Module):
 
     def decision(self, x: Array) -> Array:
         """The decision that is issued when the iterate is x."""
-        return self.output.decision(self.memory, x)
+        return self.memory[1] if self.memory else x
 
 
 class Last(Output):
     """The last iterate, x_{t+1}: the paper's algorithms as printed."""
 
-    def init(self, x: Array) -> PyTree:
+    def init(self, x: Array) -> Memory:
         """Nothing."""
         del x
         return ()
 
-    def follow(self, memory: PyTree, move: Move) -> PyTree:
+    def follow(self, memory: Memory, move: Move) -> Memory:
         """Nothing."""
         del move
         return memory
-
-    def decision(self, memory: PyTree, x: Array) -> Array:
-        """The iterate itself."""
-        del memory
-        return x
 
 
 class Average(Output):
     """Polyak-Ruppert averaging: the mean of x_2, ..., x_{t+1} (the arbitrary x_1 is left out)."""
 
-    def init(self, x: Array) -> PyTree:
+    def init(self, x: Array) -> Memory:
         """The number of iterates in the mean, and x_1 until there is a mean."""
         return jnp.zeros(()), x
 
-    def follow(self, memory: PyTree, move: Move) -> PyTree:
+    def follow(self, memory: Memory, move: Move) -> Memory:
         """The running mean."""
         count, mean = memory
         return count + 1, mean + (move.after - mean) / (count + 1)
-
-    def decision(self, memory: PyTree, x: Array) -> Array:
-        """The mean so far."""
-        del x
-        return memory[1]
 
 
 class RandomIterate(Output):
@@ -110,20 +100,15 @@ class RandomIterate(Output):
     a_t / (a_1 + ... + a_t), which gives those probabilities for every T without knowing T.
     """
 
-    def init(self, x: Array) -> PyTree:
+    def init(self, x: Array) -> Memory:
         """The sum of step sizes, and the iterate kept."""
         return jnp.zeros(()), x
 
-    def follow(self, memory: PyTree, move: Move) -> PyTree:
+    def follow(self, memory: Memory, move: Move) -> Memory:
         """z_t."""
         total = memory[0] + move.step_size
         replaces = random.uniform(move.key) * total < move.step_size
         return total, jnp.where(replaces, move.before, memory[1])
-
-    def decision(self, memory: PyTree, x: Array) -> Array:
-        """The iterate kept."""
-        del x
-        return memory[1]
 
 
 class Perturbed(Output):
@@ -151,26 +136,17 @@ class Perturbed(Output):
         if is_concrete(self.size) and not jnp.all(self.size >= 0):
             raise SettingError(f"size must not be negative, got {size!r}")
         self.decay = as_number(
-            decay,
-            SettingError,
-            "decay",
-            "from 0 to 0.5",
-            lambda decay: (decay >= 0) & (decay <= 0.5),
+            decay, SettingError, "decay", "from 0 to 0.5", lambda d: (d >= 0) & (d <= 0.5)
         )
 
-    def init(self, x: Array) -> PyTree:
+    def init(self, x: Array) -> Memory:
         """The number of stages, and the decision in force: x_1 itself."""
         if self.size.shape not in ((), x.shape):
             raise SettingError(f"size must have shape {x.shape} or (), got {self.size.shape}")
         return jnp.zeros(()), x
 
-    def follow(self, memory: PyTree, move: Move) -> PyTree:
+    def follow(self, memory: Memory, move: Move) -> Memory:
         """The iterate with new noise, projected to X."""
         count = memory[0] + 1
         noise = self.size / count**self.decay * random.normal(move.key, move.after.shape)
         return count, move.feasible.project(move.after + noise)
-
-    def decision(self, memory: PyTree, x: Array) -> Array:
-        """The iterate with its noise."""
-        del x
-        return memory[1]

@@ -18,6 +18,7 @@ from postgrad.algorithm.gradients import Gradient, Sample
 from postgrad.algorithm.risks import Risk
 from postgrad.algorithm.separable_cost import marginals
 from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import first
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import lattice_keys
 from postgrad.problem.problem import Decision, Problem
@@ -77,15 +78,14 @@ class SampledObjective(eqx.Module):
 
     def singles(self, thetas: PyTree, key: Array, x: Decision) -> Callable[[Decision], Array]:
         """x -> the mean square of the gradient of a single draw of (theta, xi)."""
-        m = jax.tree.leaves(thetas)[0].shape[0]
-        look = self._looks(thetas, key, (1, m), x)
+        look = self.survey(thetas, key, 1, x)
         return lambda x: jnp.mean(jnp.square(look(x).gradients), axis=0)
 
     def spacing(self, thetas: PyTree, x: Decision) -> float:
         """How far apart the values of xi are, if they are counts that no decision changes."""
-        first = jax.tree.map(lambda leaf: leaf[0], thetas)
-        counts = self.problem.model(x, first).support.is_discrete
-        return 1.0 if counts and not self.problem.kind(x, first).depends_on_decision else 0.0
+        theta = first(thetas)
+        counts = self.problem.model(x, theta).support.is_discrete
+        return 1.0 if counts and not self.problem.kind(x, theta).depends_on_decision else 0.0
 
     def slope(self, point: Point) -> Float[Array, "..."]:
         """Grad F."""
@@ -111,7 +111,7 @@ class SampledObjective(eqx.Module):
         self, thetas: PyTree, key: Array, shape: tuple[int, ...], x: Decision
     ) -> Callable[[Decision], Point]:
         """x -> what thetas say, by keys of this shape: draws by thetas, or the same for all."""
-        keys = _keys(self._draw(thetas, x), key, shape)
+        keys = _keys(lambda key: self._law(x, first(thetas)).sample(key), key, shape)
         level = self._level(thetas, random.fold_in(key, 1), x)
 
         def look(x: Decision) -> Point:
@@ -125,15 +125,9 @@ class SampledObjective(eqx.Module):
         law = self.problem.model(x, theta)
         return marginals(law) if self.only_marginals else law
 
-    def _draw(self, thetas: PyTree, x: Decision) -> Callable[[Array], Array]:
-        """A draw of xi, to try keys on."""
-        first = jax.tree.map(lambda leaf: leaf[0], thetas)
-        return lambda key: self._law(x, first).sample(key)
-
     def _level(self, thetas: PyTree, key: Array, x: Decision) -> Array:
         """The mean cost at x from draws of their own, for scores to measure costs from."""
-        first = jax.tree.map(lambda leaf: leaf[0], thetas)
-        if not self.gradient.uses_baseline(self.problem, x, first):
+        if not self.gradient.uses_baseline(self.problem, x, first(thetas)):
             return jnp.zeros(())
         keys = random.split(key, jax.tree.leaves(thetas)[0].shape[0])
         costs = jax.vmap(lambda theta, key: self.problem.cost(x, self._law(x, theta).sample(key)))

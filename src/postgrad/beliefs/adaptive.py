@@ -11,18 +11,19 @@ from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, BeliefWithMemory, same_arrays
+from postgrad.beliefs.belief import BatchBelief, Belief, BeliefWithMemory, check_arrays_stay
 from postgrad.beliefs.grid.weights import LogWeights
-from postgrad.errors import ModelError, PriorError
+from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.validate import as_numbers
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # From a world that does not change to one that a dozen batches describe.
 RATES = (1.0, 0.99, 0.98, 0.96, 0.92)
 
 
-class Adaptive(Belief):
+class Adaptive(BatchBelief):
     """A belief with several rates of forgetting, each weighted by how well it predicted the data.
 
         pi_t  =  sum_r v_{t,r} pi_t^(r),
@@ -80,36 +81,25 @@ class Adaptive(Belief):
         """v_r, up to a constant."""
         return LogWeights(self.log_weights)
 
-    def _each(self, function: Callable[[Belief], PyTree]) -> PyTree:
+    def _each(self, function: Callable[[Belief], PyTree], out_axes: PyTree = 0) -> PyTree:
         """`function(belief)` of each member."""
-        return jax.vmap(function, in_axes=(_axes(self.beliefs),))(self.beliefs)
+        return jax.vmap(function, (_axes(self.beliefs),), out_axes)(self.beliefs)
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule for every member, and for the weights of the members.
 
         The observations of a batch are predicted independently of each other.
         """
 
         def predict(belief: Belief) -> Array:
-            log_f = jax.vmap(lambda y: belief.log_mixture(likelihood, x, y))(batch)
-            return jnp.sum(log_f if weight is None else jnp.where(weight > 0, weight * log_f, 0.0))
+            log_f = jax.vmap(lambda y: belief.log_mixture(likelihood, batch.x, y))(batch.y)
+            return batch.total(log_f)
 
         log_weights = self.log_weights + self._each(predict)
-        learned = self._each(lambda belief: belief.update(likelihood, x, batch, weight, key))
-        kept = jax.tree.map(
-            lambda new, old, axis: old if axis is None else new,
-            learned,
-            self.beliefs,
-            _axes(self.beliefs),
+        learned = self._each(
+            lambda belief: belief.update(likelihood, *batch, key), _axes(self.beliefs)
         )
-        new = kept, log_weights - jnp.max(log_weights)
+        new = learned, log_weights - jnp.max(log_weights)
         return eqx.tree_at(lambda self: (self.beliefs, self.log_weights), self, new)
 
     @property
@@ -156,12 +146,7 @@ class Adaptive(Belief):
         Raises:
             ModelError: If it does.
         """
-        before = self._first()
-        if not same_arrays(before, before.bind(problem, x)):
-            raise ModelError(
-                f"{type(before).__name__} changes its arrays for this model, which Adaptive does "
-                f"not support"
-            )
+        check_arrays_stay(self._first(), problem, x, "Adaptive")
         return self
 
     def _first(self) -> Belief:

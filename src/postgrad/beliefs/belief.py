@@ -1,7 +1,7 @@
 """The contract of a belief, and the likelihood that all of them read."""
 
 import abc
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -11,9 +11,10 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
-from postgrad.errors import PriorError
+from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # How many draws a mean without a closed form is taken over.
@@ -87,7 +88,26 @@ class Belief(Module):
         """
 
 
-class BeliefWithMemory(Belief):
+class BatchBelief(Belief):
+    """A belief that takes all there is to know about a batch in one piece."""
+
+    def update(
+        self,
+        likelihood: Model,
+        x: Decision,
+        batch: Float[Array, "D ..."],
+        weight: Float[Array, " D"] | None = None,
+        key: Array | None = None,
+    ) -> Self:
+        """pi_t from pi_{t-1} and a batch; see `Belief`."""
+        return self._learn(likelihood, Batch(x, batch, weight), key)
+
+    @abc.abstractmethod
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
+        """pi_t from pi_{t-1} and a batch."""
+
+
+class BeliefWithMemory(BatchBelief):
     """A belief that may forget.
 
     Attributes:
@@ -102,18 +122,9 @@ class BeliefWithMemory(Belief):
         return self.memory.size
 
 
-def log_likelihood(
-    likelihood: Model,
-    x: Decision,
-    theta: PyTree,
-    batch: Float[Array, "D ..."],
-    weight: Float[Array, " D"] | None,
-) -> Float[Array, ""]:
+def log_likelihood(likelihood: Model, theta: PyTree, batch: Batch) -> Float[Array, ""]:
     """sum_j w_j log f(y_j; x, theta)."""
-    log_f = log_density(likelihood(x, theta), batch)
-    if weight is not None:  # 0 * -inf is NaN, so an observation without weight is left out
-        log_f = jnp.where(weight > 0, weight * log_f, 0.0)
-    return jnp.sum(log_f)
+    return batch.total(log_density(likelihood(batch.x, theta), batch.y))
 
 
 def moments_of_draws(belief: Belief) -> tuple[PyTree, PyTree]:
@@ -127,9 +138,7 @@ def moments_of_draws(belief: Belief) -> tuple[PyTree, PyTree]:
 
 def as_points(points: PyTree) -> PyTree:
     """Values of theta along a leading axis, as float64 arrays with one leading length."""
-    points = jax.tree.map(
-        lambda leaf: as_array(leaf, PriorError, "points"), points, is_leaf=_is_leaf
-    )
+    points = as_theta(points, "points")
     lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(points)}
     if len(lengths) != 1 or lengths <= {(), (0,)}:
         raise PriorError(
@@ -140,21 +149,29 @@ def as_points(points: PyTree) -> PyTree:
 
 def select(points: PyTree, index: Array, valid: Array) -> PyTree:
     """The points at an index; NaN where not valid, so that no point stands for a lost posterior."""
-    return jax.tree.map(
-        lambda leaf: jnp.where(_expand(valid, leaf.ndim - 1), leaf[index], jnp.nan), points
-    )
+
+    def at(leaf: Array) -> Array:
+        wide = valid.reshape(*valid.shape, *(1,) * (leaf.ndim - 1))
+        return jnp.where(wide, leaf[index], jnp.nan)
+
+    return jax.tree.map(at, points)
 
 
-def _expand(array: Array, count: int) -> Array:
-    return array.reshape(array.shape + (1,) * count)
+def check_arrays_stay(belief: Belief, problem: Problem, x: Decision, stack: str) -> None:
+    """Tries to bind a belief of which a stack is made.
+
+    Raises:
+        ModelError: If the bound belief has other arrays, or of other shapes or types.
+    """
+    both = (belief, belief.bind(problem, x))
+    if not eqx.tree_equal(*(jax.tree.map(jax.typeof, one) for one in both)):
+        raise ModelError(
+            f"{type(belief).__name__} changes its arrays for this model, which {stack} does not "
+            f"support"
+        )
 
 
-def same_arrays(one: Belief, other: Belief) -> bool:
-    """Whether two beliefs have the same structure, with arrays of the same shapes and types."""
-    return bool(eqx.tree_equal(*(jax.tree.map(jax.typeof, belief) for belief in (one, other))))
-
-
-def check_belief(belief: Belief) -> Belief:
+def check_belief(belief: Any) -> Belief:
     """The argument itself.
 
     Raises:
@@ -170,9 +187,9 @@ def first(points: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[0], points)
 
 
-def as_theta(theta: PyTree) -> PyTree:
-    """One value of theta, as float64 arrays."""
-    return jax.tree.map(lambda leaf: as_array(leaf, PriorError, "theta"), theta, is_leaf=_is_leaf)
+def as_theta(theta: PyTree, what: str = "theta") -> PyTree:
+    """One value of theta, as float64 arrays; `what` is its name in error messages."""
+    return jax.tree.map(lambda leaf: as_array(leaf, PriorError, what), theta, is_leaf=_is_leaf)
 
 
 def _is_leaf(node: object) -> bool:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from postgrad.distributions.density import settle
 from postgrad.distributions.exponential_families import ExponentialFamily
 from postgrad.numerics.fixed import fixed
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 
@@ -40,13 +41,7 @@ class Shift(eqx.Module):
 
 
 def batch_statistics(
-    family: ExponentialFamily,
-    shift: Shift | None,
-    model: Model,
-    x: Decision,
-    theta: PyTree,
-    batch: Float[Array, "D ..."],
-    weight: Float[Array, " D"] | None,
+    family: ExponentialFamily, shift: Shift | None, model: Model, theta: PyTree, batch: Batch
 ) -> tuple[Float[Array, " k"], Bool[Array, ""]]:
     """The sums of a batch's statistics as if it had arisen at x_0.
 
@@ -54,24 +49,21 @@ def batch_statistics(
         family: The family of the model.
         shift: What the decision does to the family; None if nothing.
         model: f.
-        x: The decision at which the batch arose.
         theta: Any value: all members of a family have one support.
         batch: The observations.
-        weight: How much each counts; None counts all once.
 
     Returns:
         The sums, with the term that all theta share as the last entry, and whether all
         observations of positive weight lie inside the support.
     """
-    safe, inside = settle(model(x, theta), batch)
-    each, base = jax.vmap(family.statistics)(safe), jax.vmap(family.log_base)(safe)
-    if weight is not None:
-        each, base = weight[:, None] * each, weight * base
-        inside |= weight == 0
-    total, shared = jnp.sum(each, axis=0), jnp.sum(base)
+    safe, inside = settle(model(batch.x, theta), batch.y)
+    if batch.weight is not None:
+        inside |= batch.weight == 0
+    total = batch.total(jax.vmap(family.statistics)(safe))
+    shared = batch.total(jax.vmap(family.log_base)(safe))
     if shift is None:
         return jnp.append(total, shared), jnp.all(inside)
-    return shift.undo(family, model, x, total).at[-1].add(shared), jnp.all(inside)
+    return shift.undo(family, model, batch.x, total).at[-1].add(shared), jnp.all(inside)
 
 
 def find_shift(

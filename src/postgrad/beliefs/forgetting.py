@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_number
+from postgrad.problem.batch import Batch
 
 T = TypeVar("T", bound=PyTree)
 
@@ -38,11 +39,9 @@ class Memory(eqx.Module):
             PriorError: If lambda is not in (0, 1].
         """
         if forget is not None:
-            forget = as_array(forget, PriorError, "forget")
-            if forget.shape != ():
-                raise PriorError(f"forget must be one number, got shape {forget.shape}")
-            if is_concrete(forget) and not 0 < float(forget) <= 1:
-                raise PriorError(f"forget must lie in (0, 1], got {forget}")
+            forget = as_number(
+                forget, PriorError, "forget", "a number in (0, 1]", lambda rate: 0 < rate <= 1
+            )
         self.forget = forget
         self.size = jnp.zeros(())
 
@@ -52,7 +51,6 @@ class Memory(eqx.Module):
             return evidence
         return jax.tree.map(lambda leaf: self.forget * leaf, evidence)
 
-    def after(self, batch: Float[Array, "D ..."], weight: Float[Array, " D"] | None) -> Self:
+    def after(self, batch: Batch) -> Self:
         """With one more batch counted."""
-        count = jnp.asarray(float(batch.shape[0])) if weight is None else jnp.sum(weight)
-        return eqx.tree_at(lambda memory: memory.size, self, self.fade(self.size) + count)
+        return eqx.tree_at(lambda memory: memory.size, self, self.fade(self.size) + batch.size)

@@ -33,6 +33,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.beliefs.belief import log_likelihood
 from postgrad.beliefs.forgetting import Memory
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model
 
 # How many numbers of the rows are read at a time; how many rows a buffer has at first, and by which
@@ -49,14 +50,8 @@ class KeptLikelihood(eqx.Module):
     """l_t: the log-likelihood of all data so far, as a function of theta."""
 
     @abc.abstractmethod
-    def add(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Float[Array, "D ..."],
-        weight: Float[Array, " D"] | None,
-    ) -> Self:
-        """With one more batch, which arose under x."""
+    def add(self, likelihood: Model, batch: Batch) -> Self:
+        """With one more batch."""
 
     @abc.abstractmethod
     def log_likelihood(self, likelihood: Model, theta: PyTree) -> Float[Array, ""]:
@@ -105,12 +100,11 @@ class KeptRows(KeptLikelihood):
         """How many rows fit."""
         return self.weight.shape[0]
 
-    def add(self, likelihood: Model, x: Decision, batch: Array, weight: Array | None) -> Self:
+    def add(self, likelihood: Model, batch: Batch) -> Self:
         """Writes the rows behind those in use."""
         del likelihood
-        rows = batch.shape[0]
-        y = batch.astype(jnp.float64)
-        weight = jnp.ones(rows) if weight is None else weight
+        x, y, rows = batch.x, batch.y.astype(jnp.float64), len(batch.y)
+        weight = jnp.ones(rows) if batch.weight is None else batch.weight
         if rows > 1:  # rows without weight go last, where the next batch overwrites them
             order = jnp.argsort(weight == 0, stable=True)
             y, weight = y[order], weight[order]
@@ -167,7 +161,7 @@ class KeptRows(KeptLikelihood):
             return lax.dynamic_slice_in_dim(array, k * self.stride, self.stride)
 
         def row(x: Decision, y: Array, weight: Array) -> Array:
-            return log_likelihood(likelihood, x, theta, y[None], weight[None])
+            return log_likelihood(likelihood, theta, Batch(x, y[None], weight[None]))
 
         weight = part(self.weight)
         each = jax.vmap(row)(part(self.x), part(self.y), weight)

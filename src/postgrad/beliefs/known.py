@@ -9,6 +9,7 @@ from jaxtyping import Array, PyTree
 from postgrad.beliefs.belief import as_theta
 from postgrad.beliefs.point_mass import PointMass
 from postgrad.numerics.fixed import fixed
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 
@@ -28,16 +29,9 @@ class Known(PointMass):
         """The value."""
         return self.value
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Ignores the batch."""
-        del likelihood, x, batch, weight, key
+        del likelihood, batch, key
         return self
 
     @property

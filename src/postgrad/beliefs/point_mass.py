@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.belief import BatchBelief, Belief
 from postgrad.distributions.density import log_density
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 
-class PointMass(Belief):
+class PointMass(BatchBelief):
     """A belief without doubt: pi_t is concentrated on one value theta_hat_t."""
 
     @property
@@ -65,14 +66,7 @@ class PlugIn(PointMass):
 class Estimate(PlugIn):
     """A point mass at a function of another belief, such as its mean."""
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Updates the other belief."""
-        belief = self.belief.update(likelihood, x, batch, weight, key)
+        belief = self.belief.update(likelihood, *batch, key)
         return eqx.tree_at(lambda self: self.belief, self, belief)

@@ -8,14 +8,15 @@ import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import Belief, check_belief, first, same_arrays
+from postgrad.beliefs.belief import BatchBelief, Belief, check_arrays_stay, check_belief, first
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.validate import as_count
+from postgrad.problem.batch import Batch
 from postgrad.problem.items import Items
 from postgrad.problem.problem import Decision, Model, Problem
 
 
-class Separate(Belief):
+class Separate(BatchBelief):
     """Independent beliefs about theta_1, ..., theta_n, one for each item.
 
         pi_t(theta)  =  prod_i pi_{t,i}(theta_i)
@@ -48,23 +49,16 @@ class Separate(Belief):
         """n."""
         return jax.tree.leaves(self.beliefs)[0].shape[0]
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule, item by item."""
         each = _each(likelihood)
         keys = None if key is None else random.split(key, self.count)
 
         def learn(belief: Belief, x: Array, y: Array, key: Array | None) -> Belief:
-            return belief.update(each, x, y, weight, key)
+            return belief.update(each, x, y, batch.weight, key)
 
         axes = (0, 0, 1, None if keys is None else 0)
-        new = jax.vmap(learn, in_axes=axes)(self.beliefs, self._items(x), batch, keys)
+        new = jax.vmap(learn, in_axes=axes)(self.beliefs, self._items(batch.x), batch.y, keys)
         return eqx.tree_at(lambda self: self.beliefs, self, new)
 
     def _items(self, x: Decision) -> Float[Array, " n"]:
@@ -112,12 +106,7 @@ class Separate(Belief):
         each = _each(problem.likelihood)
         if x.shape != (self.count,):
             raise ModelError(f"Separate has {self.count} items, but x has shape {x.shape}")
-        one = first(self.beliefs)
-        if not same_arrays(one, one.bind(Problem(_nothing, each), x[0])):
-            raise ModelError(
-                f"{type(one).__name__} changes its arrays for this model, which Separate does not "
-                f"support"
-            )
+        check_arrays_stay(first(self.beliefs), Problem(_nothing, each), x[0], "Separate")
         return self
 
 

@@ -23,6 +23,7 @@ from postgrad.errors import ModelError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import is_concrete
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # How many values of theta and how many decisions statistics are tried on, and by how many nats for
@@ -48,11 +49,9 @@ class SufficientTotals(KeptLikelihood):
     theta: PyTree = fixed()
     sums: Sum
 
-    def add(self, likelihood: Model, x: Decision, batch: Array, weight: Array | None) -> Self:
+    def add(self, likelihood: Model, batch: Batch) -> Self:
         """Adds the batch's statistics."""
-        step, inside = batch_statistics(
-            self.family, self.shift, likelihood, x, self.theta, batch, weight
-        )
+        step, inside = batch_statistics(self.family, self.shift, likelihood, self.theta, batch)
         sums = self.sums.add(jnp.where(inside, step, jnp.nan))
         return eqx.tree_at(lambda self: self.sums, self, sums)
 
@@ -63,9 +62,7 @@ class SufficientTotals(KeptLikelihood):
 
     def faded(self, memory: Memory) -> Self:
         """All sums multiplied by lambda."""
-        if memory.forget is None:
-            return self
-        return eqx.tree_at(lambda self: self.sums, self, self.sums.scaled(memory.forget))
+        return eqx.tree_at(lambda self: self.sums, self, memory.fade(self.sums))
 
     @property
     def is_whole(self) -> Array:
@@ -163,13 +160,13 @@ def _gap(totals: SufficientTotals, problem: Problem, thetas: PyTree) -> Float[Ar
     places = jax.vmap(problem.feasible.project)(x + (1.0 + jnp.max(jnp.abs(x))) * noise)
     data = problem.model(x, totals.theta).sample(random.key(0), (_DECISIONS, 1))
 
-    def one(x: Decision, batch: Array) -> Array:
-        added = totals.add(problem.model, x, batch, None)
+    def one(batch: Batch) -> Array:
+        added = totals.add(problem.model, batch)
 
         def at(theta: PyTree) -> Array:
-            exact = log_likelihood(problem.model, x, theta, batch, None)
+            exact = log_likelihood(problem.model, theta, batch)
             return jnp.abs(added.log_likelihood(problem.model, theta) - exact)
 
         return jnp.max(jax.vmap(at)(thetas))
 
-    return jnp.max(jax.vmap(one)(places, data))
+    return jnp.max(jax.vmap(one)(Batch(places, data)))

@@ -9,7 +9,8 @@ from jaxtyping import Array, PyTree
 from postgrad.beliefs.belief import Belief, check_belief
 from postgrad.beliefs.point_mass import PlugIn
 from postgrad.errors import SettingError
-from postgrad.problem.problem import Decision, Model
+from postgrad.problem.batch import Batch
+from postgrad.problem.problem import Model
 
 
 class Thompson(PlugIn):
@@ -40,14 +41,7 @@ class Thompson(PlugIn):
         """theta_t."""
         return self.value
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule, then a draw.
 
         Raises:
@@ -56,6 +50,6 @@ class Thompson(PlugIn):
         if key is None:
             raise SettingError("Thompson needs a key to draw from what it learned, got none")
         key_belief, key_draw = random.split(key)
-        belief = self.belief.update(likelihood, x, batch, weight, key_belief)
+        belief = self.belief.update(likelihood, *batch, key_belief)
         new = belief, belief.sample(key_draw)
         return eqx.tree_at(lambda self: (self.belief, self.value), self, new)

@@ -85,13 +85,7 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
     )
 
     description = TextColumn("{task.description:<44}")
-    columns = (
-        SpinnerColumn(),
-        description,
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = SpinnerColumn(), description, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     console = Console(stderr=True)
     log = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=log) as bar:

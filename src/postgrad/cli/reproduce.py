@@ -1,6 +1,7 @@
 """Commands about the paper and the testbed: reproduce, claims, bench."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,17 +111,10 @@ def bench(
     names, chosen = problems or [], split(algorithms)
     check(lambda: plan(names, chosen))
     make_folder(out)
+    settings: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed, "folder": out}
+    settings["provenance"] = provenance.describe()
     with progress() as report:
-        result = run(
-            names,
-            algorithms=chosen,
-            runs=runs,
-            horizon=horizon,
-            seed=seed,
-            folder=out,
-            provenance=provenance.describe(),
-            progress=report,
-        )
+        result = run(names, algorithms=chosen, **settings, progress=report)
     if as_json:
         typer.echo((out / "summary.json").read_text())
     else:
@@ -169,30 +163,28 @@ _STAGES = (0, 1, 10, 100, 1000, 10_000)
 
 
 def _print_tables(summary: dict[str, Any]) -> None:
-    console = standard_output()
     for name, experiment in summary["experiments"].items():
         title = f"{name}: mean error ± standard deviation over {experiment['runs']} runs"
         curves = experiment["algorithms"]
-        stages = [t for t in _STAGES if 1 <= t <= experiment["horizon"]]
-        fates = [fate for fate in ("diverged", "stuck") if fate in _first(curves)]
-        table = plain_table("algorithm", title, [*(f"t = {t}" for t in stages), *fates])
-        for key, curve in curves.items():
-            pairs = [(curve["mean_error"][t], curve["std_error"][t]) for t in stages]
-            cells = ["-" if mean is None else f"{mean:.3f} ± {std:.3f}" for mean, std in pairs]
-            table.add_row(key, *cells, *(str(curve.get(fate, "-")) for fate in fates))
-        console.print(table)
-    if curves := summary["posterior"]:
+        _print_curves("algorithm", title, curves, ["mean_error", "std_error"], _STAGES[1:])
+    if summary["posterior"]:
         title = "posterior: mean of pi_t(theta_c)"
-        stages = [t for t in _STAGES if t < len(_first(curves)["mean"])]
-        table = plain_table("batch size", title, [*(f"t = {t}" for t in stages), "diverged"])
-        for label, curve in curves.items():
-            cells = ["-" if (mean := curve["mean"][t]) is None else f"{mean:.3f}" for t in stages]
-            table.add_row(label, *cells, str(curve["diverged"]))
-        console.print(table)
+        _print_curves("batch size", title, summary["posterior"], ["mean"], _STAGES)
 
 
-def _first(table: dict[str, Any]) -> Any:
-    return next(iter(table.values()))
+def _print_curves(
+    label: str, title: str, curves: dict[str, Any], keys: list[str], stages: Iterable[int]
+) -> None:
+    """Print a row for each curve: its numbers at some stages, and how many runs went astray."""
+    first = next(iter(curves.values()))
+    shown = [t for t in stages if t < len(first[keys[0]])]
+    fates = [fate for fate in ("diverged", "stuck") if fate in first]
+    table = plain_table(label, title, [*(f"t = {t}" for t in shown), *fates])
+    for name, curve in curves.items():
+        numbers = [[curve[key][t] for key in keys] for t in shown]
+        cells = ["-" if None in n else " ± ".join(f"{v:.3f}" for v in n) for n in numbers]
+        table.add_row(name, *cells, *(str(curve.get(fate, "-")) for fate in fates))
+    standard_output().print(table)
 
 
 def _print_claims(claims: list[dict[str, Any]]) -> None:

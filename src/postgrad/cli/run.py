@@ -127,7 +127,7 @@ def explain(
         streams = _streams(agents, item, group)
         explained = [(*stream, agents.agent(*stream).explain()) for stream in streams]
     if as_json:
-        from postgrad.spec.tables.export import as_json_types
+        from postgrad.research.json_types import as_json_types
 
         lines = [
             {"item": name, "group": its_group, **as_json_types(explanation)}
@@ -181,7 +181,7 @@ def plot(
                 agents.agent(*stream),
                 out / f"stream-{number}",
                 title=_heading(*stream),
-                labels=agents.specification.data.item_names or () if agents.joint else (),
+                labels=agents.together,
             )
         ]
     typer.echo(json.dumps(drawn) if as_json else "\n".join(drawn))
@@ -205,11 +205,10 @@ def _opened(specification: Path, state: Path | None, allow_code: bool) -> "SpecA
 
 def _streams(agents: "SpecAgents", item: str | None, group: str | None) -> list["Stream"]:
     """The streams that the options name; wrong usage if there are none."""
-    known = (agents.specification.data.item_names or ()) if agents.joint else ()
     found = [
         (name, its_group)
         for name, its_group in agents.streams()
-        if item in (None, name, *known) and group in (None, its_group)
+        if item in (None, name, *agents.together) and group in (None, its_group)
     ]
     if not found:
         asked = ", ".join(repr(name) for name in (item, group) if name is not None)

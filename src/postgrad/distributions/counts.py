@@ -33,10 +33,6 @@ def poisson_quantile(u: Float[Array, "..."], rate: Float[Array, "..."]) -> Float
     """
     small = jnp.minimum(rate, _SMALL)
 
-    def more(carry: tuple[Array, Array, Array, Array]) -> Array:
-        _, _, total, found = carry
-        return jnp.any((found < 0) & (total <= u))
-
     def add(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         k, mass, total, found = carry
         k = k + 1.0
@@ -48,7 +44,7 @@ def poisson_quantile(u: Float[Array, "..."], rate: Float[Array, "..."]) -> Float
 
     zero = jnp.exp(-small)
     start = (jnp.zeros(()), zero, zero, jnp.where((zero > u) | jnp.isnan(zero), 0.0, -1.0))
-    *_, summed = lax.while_loop(more, add, start)
+    *_, summed = lax.while_loop(lambda carry: jnp.any((carry[3] < 0) & (carry[2] <= u)), add, start)
     root, w = jnp.sqrt(rate), ndtri(u)
     expanded = rate + w * root + (2.0 + w**2) / 6.0 - (2.0 * w + w**3) / (72.0 * root)
     expanded = expanded + (-16.0 + 7.0 * w**2 + 3.0 * w**4) / (810.0 * rate)

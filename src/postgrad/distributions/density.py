@@ -1,7 +1,7 @@
 """Densities f(xi; x, theta), as distributions with numpyro's protocol give them."""
 
 import functools
-from typing import Any, Protocol
+from typing import Any
 
 import jax.numpy as jnp
 import numpyro.distributions as dist
@@ -9,22 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 
-class Distribution(Protocol):
-    """The part of numpyro's protocol that postgrad uses."""
-
-    batch_shape: tuple[int, ...]
-    event_shape: tuple[int, ...]
-    has_rsample: bool
-    support: Any
-
-    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        """Draws of the given shape."""
-
-    def log_prob(self, value: Array) -> Array:
-        """The log-density of each value."""
-
-
-def log_density(distribution: Distribution, value: Array) -> Float[Array, "..."]:
+def log_density(distribution: dist.Distribution, value: Array) -> Float[Array, "..."]:
     """log f(value), which is -inf outside the support.
 
     numpyro evaluates a density's formula wherever it is asked to: `Exponential(1.0).log_prob(-1.0)`
@@ -38,7 +23,7 @@ def log_density(distribution: Distribution, value: Array) -> Float[Array, "..."]
 
 
 @functools.singledispatch
-def log_formula(distribution: Distribution, value: Array) -> Float[Array, "..."]:
+def log_formula(distribution: dist.Distribution, value: Array) -> Float[Array, "..."]:
     """log f(value) inside the support; outside it, whatever the formula says."""
     return distribution.log_prob(value)
 
@@ -49,7 +34,7 @@ def _(distribution: Any, value: Array) -> Float[Array, "..."]:
     return distribution.log_prob(jnp.asarray(value, int))  # the value is used as an index
 
 
-def settle(distribution: Distribution, value: Array) -> tuple[Array, Bool[Array, "..."]]:
+def settle(distribution: dist.Distribution, value: Array) -> tuple[Array, Bool[Array, "..."]]:
     """Values inside the support, feasible stand-ins for the others, and which are which."""
     support = distribution.support
     inside = support(value)

@@ -17,6 +17,8 @@ import numpyro.distributions as dist
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float
 
+from postgrad.numerics.small_matrices import cholesky, gram, solve_lower
+
 _LOG_2_PI = float(np.log(2.0 * np.pi))
 
 
@@ -54,13 +56,7 @@ def family_of(member: Any) -> ExponentialFamily | None:
     Normal families are centred at the member's mean: the squares of numbers far from zero would
     leave few digits for their spread.
     """
-    each = coordinate_family(member)
-    return None if each is None else Coordinates(each, ())
-
-
-@family_of.register
-def _(member: dist.Independent) -> ExponentialFamily | None:
-    each = coordinate_family(member.base_dist)
+    each = coordinate_family(member.base_dist if isinstance(member, dist.Independent) else member)
     return None if each is None else Coordinates(each, member.event_shape)
 
 
@@ -84,8 +80,7 @@ class MultivariateNormal(ExponentialFamily):
     def natural(self, member: Any) -> Array:
         """With precision P, mean m: (-(m'Pm + log|P^-1| + d log 2 pi)/2, Pm, -P_ii/2, -P_ij)."""
         d = self.origin.shape[0]
-        root = _inverse(member.scale_tril)
-        precision = jnp.sum(root[:, :, None] * root[:, None, :], axis=0)
+        precision = gram(solve_lower(member.scale_tril, jnp.eye(d)))
         mean = member.mean - self.origin
         slope = jnp.sum(precision * mean, axis=-1)
         log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(member.scale_tril)))
@@ -111,31 +106,10 @@ class MultivariateNormal(ExponentialFamily):
         i, j = np.triu_indices(d)
         place = np.zeros((d, d), int)
         place[i, j] = place[j, i] = np.arange(len(i))
-        log_det = _log_determinant(squares[place] - mean[:, None] * mean)
-        return -0.5 * n * (log_det + d * (1.0 + _LOG_2_PI))
-
-
-def _inverse(lower: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """The inverse of a triangular matrix, by substitution; see `_log_determinant`."""
-    rows: list[Array] = []
-    unit = jnp.eye(lower.shape[0])
-    for k in range(lower.shape[0]):
-        known = sum((lower[k, j] * row for j, row in enumerate(rows)), jnp.zeros(()))
-        rows.append((unit[k] - known) / lower[k, k])
-    return jnp.stack(rows)
-
-
-def _log_determinant(matrix: Float[Array, "d d"]) -> Float[Array, ""]:
-    """By elimination; -inf unless positive definite.
-
-    Spelled out, since it is small here and then vectorises over runs, as LAPACK would not.
-    """
-    total = jnp.zeros(())
-    for k in range(matrix.shape[0]):
-        pivot = matrix[k, k]
-        total += jnp.log(jnp.maximum(pivot, 0.0))
-        matrix = matrix - matrix[:, k, None] * matrix[k] / pivot
-    return jnp.where(jnp.isnan(total), -jnp.inf, total)
+        lower = cholesky(squares[place] - mean[:, None] * mean)
+        log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(lower)))
+        # NaN if C is not positive definite: then the likelihood is unbounded.
+        return -0.5 * n * (jnp.where(jnp.isnan(log_det), -jnp.inf, log_det) + d * (1.0 + _LOG_2_PI))
 
 
 class Univariate(eqx.Module):
@@ -146,16 +120,16 @@ class Univariate(eqx.Module):
         """The entries of phi."""
 
     @abc.abstractmethod
-    def statistics(self, y: Array) -> tuple[Array, ...]:
-        """The entries of T(y)."""
-
-    @abc.abstractmethod
-    def log_base(self, y: Array) -> Array:
-        """log b(y)."""
-
-    @abc.abstractmethod
     def supremum(self, *totals: Array) -> Array:
         """sup_phi phi . S."""
+
+    def statistics(self, y: Array) -> tuple[Array, ...]:
+        """The entries of T(y): (1, y), unless the family has others."""
+        return jnp.ones_like(y), y
+
+    def log_base(self, y: Array) -> Array:
+        """log b(y): zero, unless the family has another base measure."""
+        return jnp.zeros_like(y)
 
 
 class Coordinates(ExponentialFamily):
@@ -185,9 +159,10 @@ class Coordinates(ExponentialFamily):
 
 
 class Normal(Univariate):
-    """T(y) = (1, r, r^2) with r = y - origin."""
+    """T(y) = (1, r, r^2) with r = y - origin; for lognormal laws r = log y - origin, b(y) = 1/y."""
 
     origin: Float[Array, "..."]
+    of_logarithm: bool = eqx.field(static=True)
 
     def natural(self, member: Any) -> tuple[Array, ...]:
         """With mean m, variance v: (-(m^2/v + log 2 pi v)/2, m/v, -1/(2v))."""
@@ -197,12 +172,12 @@ class Normal(Univariate):
 
     def statistics(self, y: Array) -> tuple[Array, ...]:
         """Count, sum, squares."""
-        r = y - self.origin
+        r = (jnp.log(y) if self.of_logarithm else y) - self.origin
         return jnp.ones_like(r), r, r**2
 
     def log_base(self, y: Array) -> Array:
-        """Zero."""
-        return jnp.zeros_like(y)
+        """Zero; -log y for lognormal laws."""
+        return -jnp.log(y) if self.of_logarithm else jnp.zeros_like(y)
 
     def supremum(self, *totals: Array) -> Array:
         """-n/2 (log v + 1 + log 2 pi) at the sample variance v."""
@@ -211,42 +186,12 @@ class Normal(Univariate):
         return -0.5 * n * (jnp.log(variance) + 1.0 + _LOG_2_PI)
 
 
-class LogNormal(Univariate):
-    """The normal family of log y; log b(y) = -log y."""
-
-    origin: Float[Array, "..."]
-
-    def natural(self, member: Any) -> tuple[Array, ...]:
-        """The natural parameters of the law of log y."""
-        return Normal(self.origin).natural(member)
-
-    def statistics(self, y: Array) -> tuple[Array, ...]:
-        """The statistics of log y."""
-        return Normal(self.origin).statistics(jnp.log(y))
-
-    def log_base(self, y: Array) -> Array:
-        """-log y."""
-        return -jnp.log(y)
-
-    def supremum(self, *totals: Array) -> Array:
-        """The supremum for log y."""
-        return Normal(self.origin).supremum(*totals)
-
-
 class Exponential(Univariate):
     """T(y) = (1, y), phi = (log rate, -rate)."""
 
     def natural(self, member: Any) -> tuple[Array, ...]:
         """(log rate, -rate)."""
         return jnp.log(member.rate), -member.rate
-
-    def statistics(self, y: Array) -> tuple[Array, ...]:
-        """Count, sum."""
-        return jnp.ones_like(y), y
-
-    def log_base(self, y: Array) -> Array:
-        """Zero."""
-        return jnp.zeros_like(y)
 
     def supremum(self, *totals: Array) -> Array:
         """-n (log mean + 1)."""
@@ -266,10 +211,6 @@ class Gamma(Univariate):
         """Count, sum of logarithms, sum."""
         return jnp.ones_like(y), jnp.log(y), y
 
-    def log_base(self, y: Array) -> Array:
-        """Zero."""
-        return jnp.zeros_like(y)
-
     def supremum(self, *totals: Array) -> Array:
         """Infinite: the estimate of a shape has no closed form."""
         return jnp.full_like(totals[0], jnp.inf)
@@ -281,10 +222,6 @@ class Poisson(Univariate):
     def natural(self, member: Any) -> tuple[Array, ...]:
         """(-rate, log rate)."""
         return -member.rate, jnp.log(member.rate)
-
-    def statistics(self, y: Array) -> tuple[Array, ...]:
-        """Count, sum."""
-        return jnp.ones_like(y), y
 
     def log_base(self, y: Array) -> Array:
         """-log y!."""
@@ -304,14 +241,6 @@ class Bernoulli(Univariate):
         p = member.probs
         return jnp.log1p(-p), jnp.log(p) - jnp.log1p(-p)
 
-    def statistics(self, y: Array) -> tuple[Array, ...]:
-        """Count, sum."""
-        return jnp.ones_like(y), y
-
-    def log_base(self, y: Array) -> Array:
-        """Zero."""
-        return jnp.zeros_like(y)
-
     def supremum(self, *totals: Array) -> Array:
         """-n times the entropy of the share."""
         n, sums = totals
@@ -319,13 +248,9 @@ class Bernoulli(Univariate):
 
 
 @coordinate_family.register
-def _(member: dist.Normal) -> Univariate:
-    return Normal(jnp.broadcast_to(member.loc, member.batch_shape))
-
-
-@coordinate_family.register
-def _(member: dist.LogNormal) -> Univariate:
-    return LogNormal(jnp.broadcast_to(member.loc, member.batch_shape))
+def _(member: dist.Normal | dist.LogNormal) -> Univariate:
+    origin = jnp.broadcast_to(member.loc, member.batch_shape)
+    return Normal(origin, isinstance(member, dist.LogNormal))
 
 
 coordinate_family.register(dist.Exponential, lambda _: Exponential())

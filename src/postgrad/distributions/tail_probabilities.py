@@ -45,8 +45,7 @@ def _(base: dist.Normal, at: Array) -> Tails:
 
 @log_tails.register
 def _(base: dist.LogNormal, at: Array) -> Tails:
-    z = (jnp.log(jnp.where(at > 0, at, 1.0)) - base.loc) / base.scale
-    return _if_positive(at, (log_ndtr(-z), log_ndtr(z)))
+    return _positive(lambda at: log_tails(dist.Normal(base.loc, base.scale), jnp.log(at)), at)
 
 
 @log_tails.register
@@ -57,29 +56,24 @@ def _(base: dist.Logistic, at: Array) -> Tails:
 
 @log_tails.register
 def _(base: dist.Exponential, at: Array) -> Tails:
-    t = base.rate * jnp.where(at > 0, at, 1.0)
-    return _if_positive(at, (-t, log_one_minus_exp(-t)))
+    return _positive(lambda at: _with_complement(-base.rate * at), at)
 
 
 @log_tails.register
 def _(base: dist.Weibull, at: Array) -> Tails:
-    t = (jnp.where(at > 0, at, 1.0) / base.scale) ** base.concentration
-    return _if_positive(at, (-t, log_one_minus_exp(-t)))
+    return _positive(lambda at: _with_complement(-((at / base.scale) ** base.concentration)), at)
 
 
 @log_tails.register
 def _(base: dist.Gamma, at: Array) -> Tails:
-    below, above = log_incomplete_gamma(base.concentration, base.rate * jnp.where(at > 0, at, 1.0))
-    return _if_positive(at, (above, below))
+    return _positive(lambda at: log_incomplete_gamma(base.concentration, base.rate * at)[::-1], at)
 
 
 @log_tails.register(dist.discrete.GeometricProbs)
 @log_tails.register(dist.discrete.GeometricLogits)
 def _(base: Any, at: Array) -> Tails:
     # P(xi >= k) = (1 - p)^k
-    return _whole(
-        lambda k: (xlog1py(k, -base.probs), log_one_minus_exp(xlog1py(k, -base.probs))), at
-    )
+    return _whole(lambda k: _with_complement(xlog1py(k, -base.probs)), at)
 
 
 @log_tails.register
@@ -91,10 +85,18 @@ def _(base: dist.Poisson, at: Array) -> Tails:
 @log_tails.register
 def _(base: dist.GammaPoisson, at: Array) -> Tails:
     # P(xi >= k) = P(Beta(k, concentration) <= 1 / (1 + rate))
-    def tails(k: Array) -> Tails:
-        return log_incomplete_beta(k, base.concentration, base.rate)
+    return _whole(lambda k: log_incomplete_beta(k, base.concentration, base.rate), at)
 
-    return _whole(tails, at)
+
+def _with_complement(log_p: Array) -> Tails:
+    """(log p, log(1 - p))."""
+    return log_p, log_one_minus_exp(log_p)
+
+
+def _positive(tails: Callable[[Array], Tails], at: Array) -> Tails:
+    """The tails of xi > 0, given those at positive limits: P(xi >= at) = 1 if at <= 0."""
+    at_least, at_most = tails(jnp.where(at > 0, at, 1.0))
+    return jnp.where(at > 0, at_least, 0.0), jnp.where(at > 0, at_most, -jnp.inf)
 
 
 def _whole(tails: Callable[[Array], Tails], at: Array) -> Tails:
@@ -109,11 +111,6 @@ def _whole_limits(at: Array) -> tuple[Array, Array]:
     """The least whole number >= at and the largest <= at; rounding errors of `at` aside."""
     slack = ROUNDING * jnp.abs(at)
     return jnp.ceil(at - slack), jnp.floor(at + slack)
-
-
-def _if_positive(at: Array, tails: Tails) -> Tails:
-    """The tails of xi > 0, given those at positive limits: P(xi >= at) = 1 if at <= 0."""
-    return jnp.where(at > 0, tails[0], 0.0), jnp.where(at > 0, tails[1], -jnp.inf)
 
 
 def _log(p: Array) -> Array:

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -188,7 +189,8 @@ def _compile(parts: Any, states: PyTree, own: PyTree, length: int) -> Callable[.
         def body(i: Array, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             states, shown = carry
             states, new = each(own, states, first + i)
-            return states, jax.tree.map(lambda out, leaf: out.at[:, i].set(leaf), shown, new)
+            put = partial(lax.dynamic_update_index_in_dim, index=i, axis=1)
+            return states, jax.tree.map(put, shown, new)
 
         shapes = jax.eval_shape(each, own, states, first)[1]
         blank = jax.tree.map(

@@ -42,10 +42,6 @@ class Sum(Module):
         low = jax.tree.map(_error, self.high, tree, high)
         return type(self)(high, jax.tree.map(jnp.add, self.low, low))
 
-    def scaled(self, factor: Array) -> Self:
-        """The sum times a factor."""
-        return jax.tree.map(lambda leaf: factor * leaf, self)
-
 
 def _error(a: Array, b: Array, total: Array) -> Array:
     """a + b - total, exactly."""

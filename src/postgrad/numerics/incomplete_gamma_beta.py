@@ -30,12 +30,9 @@ def log_incomplete_gamma(a: Array, z: Array) -> Tails:
     a, z = jnp.broadcast_arrays(jnp.asarray(a, float), jnp.asarray(z, float))
     low = z < a + 1.0
     log_front = a * jnp.log(z) - z - gammaln(a)
-    below = log_front + jnp.log(_gamma_series(a, jnp.where(low, z, 0.5 * a)) / a)
+    below = log_front - jnp.log(a * _gamma_series(a, jnp.where(low, z, 0.5 * a)))
     above = log_front - jnp.log(_gamma_fraction(a, jnp.where(low, a + 2.0, z)))
-    return (
-        jnp.where(low, below, log_one_minus_exp(jnp.where(low, -1.0, above))),
-        jnp.where(low, log_one_minus_exp(jnp.where(low, below, -1.0)), above),
-    )
+    return _with_complements(low, below, above)
 
 
 def log_incomplete_beta(a: Array, b: Array, odds: Array) -> Tails:
@@ -53,10 +50,14 @@ def log_incomplete_beta(a: Array, b: Array, odds: Array) -> Tails:
     other = 0.5 * (b + 1.0) / (a + b + 2.0)
     below = log_front - jnp.log(a * _beta_fraction(a, b, jnp.where(low, x, inner)))
     above = log_front - jnp.log(b * _beta_fraction(b, a, jnp.where(low, other, rest)))
-    return (
-        jnp.where(low, below, log_one_minus_exp(jnp.where(low, -1.0, above))),
-        jnp.where(low, log_one_minus_exp(jnp.where(low, below, -1.0)), above),
-    )
+    return _with_complements(low, below, above)
+
+
+def _with_complements(low: Array, below: Array, above: Array) -> Tails:
+    """Both logarithms, given the first where `low` and the second elsewhere."""
+    smaller = jnp.where(low, below, above)
+    larger = log_one_minus_exp(smaller)
+    return jnp.where(low, smaller, larger), jnp.where(low, larger, smaller)
 
 
 def log_one_minus_exp(log_p: Array) -> Array:
@@ -91,20 +92,16 @@ def _limit(loop: _Loop) -> Callable[..., Array]:
     @jax.custom_jvp
     @jax.jit
     def limit(*arguments: Array) -> Array:
-        def unfinished(state: tuple[Array, Any, Array]) -> Array:
-            n, _, moved = state
-            return moved & (n < _TERMS)
-
         def once(state: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
             n, carry, _ = state
             new = loop.step(n, carry, *arguments)
-            pairs = list(zip(loop.answers(new), loop.answers(carry), strict=True))
-            size = sum((jnp.abs(now) for now, _ in pairs), jnp.zeros(()))
-            moved = [jnp.any(jnp.abs(now - old) > _PRECISION * size) for now, old in pairs]
-            return n + 1.0, new, jnp.any(jnp.stack(moved))
+            now, old = jnp.stack(loop.answers(new)), jnp.stack(loop.answers(carry))
+            smallest = _PRECISION * jnp.sum(jnp.abs(now), axis=0)
+            return n + 1.0, new, (n < _TERMS) & jnp.any(jnp.abs(now - old) > smallest)
 
         start = (jnp.ones(()), loop.start(*arguments), jnp.asarray(True))
-        return loop.answers(lax.while_loop(unfinished, once, start)[1])[-1]
+        _, last, _ = lax.while_loop(lambda state: state[2], once, start)
+        return loop.answers(last)[-1]
 
     def rule(arguments: Any, tangents: Any) -> tuple[Array, Array]:
         slope = jnp.zeros_like(arguments[0])
@@ -138,21 +135,6 @@ def _derivative(loop: _Loop, place: int) -> _Loop:
     return _Loop(start, step, lambda carry: (*loop.answers(carry[0]), *loop.answers(carry[1])))
 
 
-def _series(ratio: Callable[..., Array]) -> Callable[..., Array]:
-    """1 + r_1 + r_1 r_2 + r_1 r_2 r_3 + ..., given r_n."""
-
-    def start(*arguments: Array) -> Any:
-        one = jnp.ones_like(arguments[0])
-        return one, one
-
-    def step(n: Array, carry: Any, *arguments: Array) -> Any:
-        total, term = carry
-        term = term * ratio(n, *arguments)
-        return total + term, term
-
-    return _limit(_Loop(start, step, lambda carry: carry[:1]))
-
-
 def _fraction(top: Callable[..., Array], bottom: Callable[..., Array]) -> Callable[..., Array]:
     """b_0 + a_1/(b_1 + a_2/(b_2 + ...)), given a_n and b_n (Lentz, 1976)."""
 
@@ -176,7 +158,8 @@ def _beta_top(n: Array, a: Array, b: Array, x: Array) -> Array:
     return x * jnp.where(n == 2.0 * m, even, odd)
 
 
-# Equations 8.7.1, 8.9.2 and 8.17.22 of the Digital Library of Mathematical Functions.
-_gamma_series = _series(lambda n, a, z: z / (a + n))
+# Equations 8.7.1, 8.9.2 and 8.17.22 of the Digital Library of Mathematical Functions. Euler: the
+# series 1 + r_1 + r_1 r_2 + ... is 1 / (1 - r_1 / (1 + r_1 - r_2 / (1 + r_2 - ...))).
+_gamma_series = _fraction(lambda n, a, z: -z / (a + n), lambda n, a, z: 1.0 + z * (n > 0) / (a + n))
 _gamma_fraction = _fraction(lambda n, a, z: n * (a - n), lambda n, a, z: z + 1.0 - a + 2.0 * n)
 _beta_fraction = _fraction(_beta_top, lambda n, a, b, x: jnp.ones_like(x))

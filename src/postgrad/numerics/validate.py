@@ -80,6 +80,11 @@ def as_number(
     return array
 
 
+def as_positive(value: Any, error: type[PostgradError], what: str) -> Array:
+    """`value` as one positive float64 number."""
+    return as_number(value, error, what, "a positive number", lambda number: number > 0)
+
+
 def as_count(value: Any, error: type[PostgradError], what: str) -> int:
     """`value` as a positive Python int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
@@ -97,13 +102,20 @@ def as_key(seed: Any, error: type[PostgradError]) -> Array:
     return jax.random.key(int(seed))
 
 
-def check_covariance(matrix: np.ndarray, error: type[PostgradError], what: str) -> None:
-    """Raise `error` unless a matrix is symmetric and positive definite."""
+def as_covariance(value: Any, error: type[PostgradError], what: str, d: int) -> Array:
+    """`value` as a symmetric positive definite d x d matrix, checked unless it is being traced."""
+    array = as_array(value, error, what)
+    if array.shape != (d, d):
+        raise error(f"{what} must have {d} rows and columns, got shape {array.shape}")
+    if not is_concrete(array):
+        return array
+    matrix = np.asarray(array)
     if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=1e-12 * np.abs(matrix).max()):
         raise error(f"{what} must be symmetric, got {_shown(matrix)}")
     smallest = float(np.linalg.eigvalsh(matrix)[0])
     if not smallest > 0:
         raise error(f"{what} must be positive definite, got one with the eigenvalue {smallest:g}")
+    return array
 
 
 def _shown(array: np.ndarray) -> str:

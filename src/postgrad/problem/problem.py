@@ -1,6 +1,5 @@
 """The problem: what the user states."""
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -196,15 +195,9 @@ def _count_values(model: Model, x: Decision, theta: PyTree) -> int:
     return shape[0] if len(shape) == 1 else 0
 
 
-@functools.singledispatch
 def coordinates(distribution: Any) -> Any:
     """The distribution of each coordinate, if they are independent; else the whole."""
-    return distribution
-
-
-@coordinates.register
-def _(distribution: dist.Independent) -> Any:
-    return distribution.base_dist
+    return distribution.base_dist if isinstance(distribution, dist.Independent) else distribution
 
 
 def _uses_first(function: Callable[..., Any], *arguments: Any) -> bool:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from traceback import format_exception_only
@@ -15,6 +14,7 @@ from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
 from postgrad.research import plots, rivals
 from postgrad.research.comparison import Comparison, compare, known_names
+from postgrad.research.json_types import as_json_types
 from postgrad.research.problems import testbed
 from postgrad.research.progress import silent
 
@@ -84,7 +84,7 @@ class Bench(eqx.Module):
     def summary(self) -> dict[str, Any]:
         """Plain lists and numbers; None for a number that is not finite."""
         return {
-            "problems": {name: _finite(c.summary()) for name, c in self.comparisons.items()},
+            "problems": {name: as_json_types(c.summary()) for name, c in self.comparisons.items()},
             "beaten_by": {name: self.beaten_by(name) for name in self.comparisons},
             "failures": dict(self.failures),
             "pending": list(self.pending),
@@ -150,8 +150,9 @@ def bench(
     """
     chosen, entrants = plan(problems, algorithms)
     known_names([reference], rivals.names(), "algorithm")
-    runs = as_count(runs, SettingError, "runs")
-    horizon = as_count(horizon, SettingError, "horizon")
+    counts = {"runs": runs, "horizon": horizon}
+    settings: dict[str, Any] = {"seed": seed, "reference": reference}
+    settings |= {what: as_count(count, SettingError, what) for what, count in counts.items()}
     if reference not in entrants:
         entrants = [reference, *entrants]
     makers = testbed()
@@ -165,15 +166,8 @@ def bench(
             progress(f"{place}: {label}", done, total)
 
         with _noted(failures, name):
-            comparisons[name] = compare(
-                makers[name](),
-                entrants,
-                runs=runs,
-                horizon=horizon,
-                seed=seed,
-                reference=reference,
-                progress=in_place,
-            )
+            instance = makers[name]()
+            comparisons[name] = compare(instance, entrants, **settings, progress=in_place)
         if folder is not None:
             Bench(comparisons, failures, chosen[i + 1 :]).write(folder, provenance)
             progress(f"{place}: drawing", 1, 1)
@@ -202,12 +196,3 @@ def _noted(failures: dict[str, str], name: str) -> Iterator[None]:
         yield
     except Exception as error:
         failures[name] = "".join(format_exception_only(error)).strip()
-
-
-def _finite(value: Any) -> Any:
-    """The same lists and numbers, with None for infinities and NaN, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -17,7 +17,6 @@ from postgrad.research import rivals
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages, silent
 from postgrad.research.rivals import BENCHMARK, Entrant
-from postgrad.research.simulation import simulate
 
 # Mean differences below this share of the initial regret are rounding errors of the expected cost.
 _ROUNDING = 1e-9
@@ -130,8 +129,7 @@ class Comparison(eqx.Module):
         lines += [f"left out: {name} ({reason})" for name, reason in self.left_out.items()]
         return "\n".join(lines)
 
-    def __str__(self) -> str:
-        return self.table()
+    __str__ = table
 
     def __repr__(self) -> str:
         last = ", ".join(f"{name}: {r[:, -1].mean():.4g}" for name, r in self.regrets.items())
@@ -172,24 +170,15 @@ def compare(
     chosen, missing = _choose(instance, entrants)
     if reference not in chosen:
         raise SettingError(f"the reference {reference!r} must be among {', '.join(chosen)}")
-    runs = as_count(runs, SettingError, "runs")
-    horizon = as_count(horizon, SettingError, "horizon")
-    size = as_count(
-        instance.batch_size if batch_size is None else batch_size, SettingError, "batch_size"
-    )
-    counter = RunStages(progress, len(chosen) * runs * horizon)
+    size = instance.batch_size if batch_size is None else batch_size
+    counts = {"runs": runs, "horizon": horizon, "batch_size": size}
+    settings: dict[str, Any] = {
+        what: as_count(count, SettingError, what) for what, count in counts.items()
+    }
+    settings["seed"] = seed
+    counter = RunStages(progress, len(chosen) * settings["runs"] * settings["horizon"])
     results = {
-        name: simulate(
-            entrant.policy,
-            entrant.belief,
-            instance.x,
-            instance.theta,
-            runs=runs,
-            horizon=horizon,
-            batch_size=size,
-            seed=seed,
-            progress=counter.simulating(name),
-        )
+        name: counter.simulate(name, instance, *entrant, **settings)
         for name, entrant in chosen.items()
     }
     lost = {name: _has_diverged(result.decisions) for name, result in results.items()}
@@ -201,13 +190,7 @@ def compare(
         diverged={name: int(mask[:, -1].sum()) for name, mask in lost.items()},
         left_out=missing,
         reference=reference,
-        settings={
-            "runs": runs,
-            "horizon": horizon,
-            "batch_size": size,
-            "seed": seed,
-            "x_star": np.atleast_1d(instance.x_star).tolist(),
-        },
+        settings=settings | {"x_star": np.atleast_1d(instance.x_star).tolist()},
     )
 
 

@@ -3,8 +3,9 @@
 matplotlib is imported when a figure is drawn.
 """
 
+import contextlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from postgrad.research.comparison import Comparison, half_width, with_diverged
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 STYLE: dict[Any, Any] = {
     "font.size": 9.5,
@@ -59,20 +59,18 @@ def draw_progress(comparison: Comparison, stem: Path, *, title: str = "") -> lis
 
     Late stages are close on a log axis: there a point is the mean over several stages.
     """
-    import matplotlib as mpl
-
-    with mpl.rc_context(STYLE):
-        figure, axes = canvas(7.6, 4.4)
+    with drawing(stem, 7.6, 4.4) as (axes, files):
         ends = {}
         floor = _floor(comparison)
         for name, regret in comparison.regrets.items():
-            colour, dashes = line_of(name)
             stages, values = _thinned(regret)
             mean, half = np.maximum(values.mean(axis=0), floor), half_width(values)
             first = name == comparison.reference
-            axes.plot(stages, mean, color=colour, ls=dashes, **_weight(first))
+            line = line_of(name, first)
+            axes.plot(stages, mean, **line)
             if np.isfinite(half).all():
-                fill_band(axes, stages, mean, half, color=colour, alpha=0.18 if first else 0.07)
+                alpha = 0.18 if first else 0.07
+                fill_band(axes, stages, mean, half, color=line["color"], alpha=alpha)
             ends[name] = float(mean[-1])
         settings = comparison.settings
         axes.set(
@@ -88,18 +86,15 @@ def draw_progress(comparison: Comparison, stem: Path, *, title: str = "") -> lis
         axes.set_ylim(bottom=max(axes.get_ylim()[0], min(lowest, ends[comparison.reference]) / 30))
         _label_ends(axes, ends, comparison.diverged, comparison.reference)
         caption(axes, f"{settings['runs']} runs, batches of {settings['batch_size']}")
-        return save(figure, stem)
+    return files
 
 
 def draw_terminal(comparison: Comparison, stem: Path, *, title: str = "") -> list[Path]:
     """The regrets of all runs at the last stage as boxes, the least median on top; a log axis."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(STYLE):
-        last = {name: regret[:, -1] for name, regret in comparison.regrets.items()}
-        floor = _floor(comparison)
-        order = sorted(last, key=lambda name: -float(np.median(last[name])))
-        figure, axes = canvas(7.0, 1.2 + 0.3 * len(order))
+    last = {name: regret[:, -1] for name, regret in comparison.regrets.items()}
+    floor = _floor(comparison)
+    order = sorted(last, key=lambda name: -float(np.median(last[name])))
+    with drawing(stem, 7.0, 1.2 + 0.3 * len(order)) as (axes, files):
         values = [np.maximum(last[name], floor) for name in order]
         boxes = axes.boxplot(
             values,
@@ -113,7 +108,7 @@ def draw_terminal(comparison: Comparison, stem: Path, *, title: str = "") -> lis
             capprops={"color": "#8a8a8a", "lw": 0.9},
         )
         for name, box in zip(order, boxes["boxes"], strict=True):
-            box.set(facecolor=line_of(name)[0], alpha=0.75, edgecolor="none")
+            box.set(facecolor=line_of(name)["color"], alpha=0.75, edgecolor="none")
         labels = [with_diverged(name, comparison.diverged[name]) for name in order]
         axes.set_yticks(range(1, len(order) + 1), labels)
         for label, name in zip(axes.get_yticklabels(), order, strict=True):
@@ -123,9 +118,8 @@ def draw_terminal(comparison: Comparison, stem: Path, *, title: str = "") -> lis
         # The axis begins near the 5 % quantile, not at the run with the least regret.
         axes.set_xlim(left=min(float(np.quantile(v, 0.05)) for v in values) / 3)
         settings = comparison.settings
-        text = f"{settings['runs']} runs, $T$ = {settings['horizon']}; whiskers 5 to 95 %"
-        caption(axes, text)
-        return save(figure, stem)
+        caption(axes, f"{settings['runs']} runs, $T$ = {settings['horizon']}; whiskers 5 to 95 %")
+    return files
 
 
 def draw_solvability(
@@ -135,17 +129,12 @@ def draw_solvability(
 
     See `solvability`. Problems to which an algorithm does not apply count as not solved by it.
     """
-    import matplotlib as mpl
-
-    with mpl.rc_context(STYLE):
-        figure, axes = canvas(7.6, 4.4)
+    with drawing(stem, 7.6, 4.4) as (axes, files):
         profiles = solvability(comparisons, alpha, lasting=lasting)
         some = next(iter(comparisons.values()))
         for name, share in profiles.items():
-            colour, dashes = line_of(name)
             stages = np.arange(1, len(share))
-            weight = _weight(name == some.reference)
-            axes.plot(stages, share[1:], color=colour, ls=dashes, **weight)
+            axes.plot(stages, share[1:], **line_of(name, name == some.reference))
         manner = ", to stay" if lasting else ""
         axes.set(
             title=f"Within {100 * alpha:g} % of the initial regret{manner}",
@@ -159,10 +148,9 @@ def draw_solvability(
         # an algorithm need not be in every comparison
         lost = {n: sum(c.diverged.get(n, 0) for c in comparisons.values()) for n in ends}
         _label_ends(axes, ends, lost, some.reference)
-        count = len(comparisons)
-        problems = f"{count} problem{'s' if count > 1 else ''}"
+        problems = "1 problem" if len(comparisons) == 1 else f"{len(comparisons)} problems"
         caption(axes, f"{problems}, {some.settings['runs']} runs each")
-        return save(figure, stem)
+    return files
 
 
 def solvability(
@@ -193,17 +181,30 @@ def solvability(
     return shares
 
 
-def line_of(name: str) -> tuple[str, Any]:
-    """The colour and the dashes of an algorithm, a function of its name alone."""
-    return LINES.get(name, (_OTHERS[sum(map(ord, name)) % len(_OTHERS)], _MIXED))
+def line_of(name: str, first: bool = False) -> dict[str, Any]:
+    """The colour and the dashes of an algorithm, a function of its name alone.
+
+    The line of the first algorithm is thicker, and above the others.
+    """
+    other = _OTHERS[sum(map(ord, name)) % len(_OTHERS)], _MIXED
+    line = dict(zip(("color", "ls"), LINES.get(name, other), strict=True))
+    return line | ({"lw": 2.0, "zorder": 3} if first else {"lw": 1.2, "zorder": 2})
 
 
-def canvas(width: float = 6.4, height: float = 4.2) -> "tuple[Figure, Axes]":
-    """One set of axes."""
+@contextlib.contextmanager
+def drawing(
+    stem: Path, width: float = 6.4, height: float = 4.2, rows: int = 1
+) -> Iterator[tuple[Any, list[Path]]]:
+    """Axes to draw on, one below the other, and the PNG and the SVG that are written in the end."""
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
+    files = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure.subplots(rows, sharex=True), files
+        figure.savefig(files[0], dpi=160)
+        figure.savefig(files[1], metadata={"Date": None})
 
 
 def fill_band(
@@ -216,19 +217,6 @@ def fill_band(
 def caption(axes: "Axes", text: str) -> None:
     """Small text above the axes, at the right."""
     axes.text(1.0, 1.01, text, transform=axes.transAxes, ha="right", fontsize=8, color="#666666")
-
-
-def save(figure: "Figure", stem: Path) -> list[Path]:
-    """The figure as PNG and SVG."""
-    png, svg = (stem.with_name(stem.name + suffix) for suffix in (".png", ".svg"))
-    figure.savefig(png, dpi=160)
-    figure.savefig(svg, metadata={"Date": None})
-    return [png, svg]
-
-
-def _weight(first: bool) -> dict[str, Any]:
-    """The line of the reference is thicker, and above the others."""
-    return {"lw": 2.0, "zorder": 3} if first else {"lw": 1.2, "zorder": 2}
 
 
 def _floor(comparison: Comparison) -> float:
@@ -259,27 +247,12 @@ def _label_ends(
     inside = np.clip(wanted, 0.0, 1.0)
     places = _apart(inside, 0.052)
     for name, place, end, true_end in zip(order, places, inside, wanted, strict=True):
-        colour, dashes = line_of(name)
-        first = name == reference
-        axes.plot(
-            [1.005, 1.03, 1.065],
-            [end, place, place],
-            transform=axes.transAxes,
-            clip_on=False,
-            color=colour,
-            ls=dashes,
-            **_weight(first),
-        )
-        axes.text(
-            1.075,
-            place,
-            with_diverged(name, diverged[name]) + (" (below)" if true_end < 0 else ""),
-            transform=axes.transAxes,
-            va="center",
-            fontsize=8.5,
-            color=colour,
-            fontweight="bold" if first else "normal",
-        )
+        line, ends_at = line_of(name, name == reference), [end, place, place]
+        inside_axes: dict[str, Any] = {"transform": axes.transAxes, "color": line.pop("color")}
+        axes.plot([1.005, 1.03, 1.065], ends_at, clip_on=False, **line, **inside_axes)
+        label = with_diverged(name, diverged[name]) + (" (below)" if true_end < 0 else "")
+        weight = "bold" if name == reference else "normal"
+        axes.text(1.075, place, label, va="center", fontsize=8.5, weight=weight, **inside_axes)
 
 
 def _apart(places: np.ndarray, gap: float) -> np.ndarray:

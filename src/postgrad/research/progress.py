@@ -1,6 +1,12 @@
 """The progress of several simulations in a row, reported as one total."""
 
+from typing import Any
+
+from postgrad.algorithm.policy import Policy
+from postgrad.beliefs import Belief
 from postgrad.engine.bulk import Progress
+from postgrad.research.problems import Instance
+from postgrad.research.simulation import Simulation, simulate
 
 
 def silent(label: str, done: int, total: int) -> None:
@@ -24,8 +30,15 @@ class RunStages:
         """Reports what is being run, and nothing more as done."""
         self.progress(label, self.done, self.total)
 
-    def simulating(self, label: str) -> Progress:
-        """The argument `progress` of the next simulation."""
+    def simulate(
+        self,
+        label: str,
+        instance: Instance,
+        policy: Policy,
+        belief: Belief | None,
+        **options: Any,
+    ) -> Simulation:
+        """Simulates an instance, and counts the run-stages; the options are those of `simulate`."""
         self.tell(label)
         before = self.done
 
@@ -33,4 +46,5 @@ class RunStages:
             self.done = before + done
             self.tell(label)
 
-        return tell
+        x, theta = instance.x, instance.theta
+        return simulate(policy, belief, x, theta, **options, progress=tell)

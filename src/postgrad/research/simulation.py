@@ -37,6 +37,11 @@ class Simulation(eqx.Module):
         """The names of the axes of `decisions`."""
         return ("run", "stage", *(f"x_{i}" for i in range(self.decisions.ndim - 2)))
 
+    def __repr__(self) -> str:
+        runs, stages = self.decisions.shape[:2]
+        last = np.asarray(self.decisions[:, -1].mean(axis=0)).round(4).tolist()
+        return f"Simulation({runs} runs, {stages - 1} stages; mean of the last decisions {last})"
+
     def diverged(self, beyond: float = 1e6) -> np.ndarray:
         """Whether each run was ever farther out than this, or not a number, (run,).
 

@@ -59,26 +59,26 @@ class Backtest:
         return len(self.dates) - self.burn_in
 
     @property
+    def _scored_costs(self) -> dict[str, np.ndarray]:
+        return {name: costs[self.burn_in :] for name, costs in self.costs.items()}
+
+    @property
     def total(self) -> dict[str, float]:
         """The cost of each way of deciding, over all scored days and items."""
-        return {name: float(costs[self.burn_in :].sum()) for name, costs in self.costs.items()}
+        return {name: float(costs.sum()) for name, costs in self._scored_costs.items()}
 
     @property
     def by_item(self) -> dict[str, dict[str, float]]:
         """The same, item by item; of "all items", where the cost does not add over them."""
         joint = next(iter(self.costs.values())).shape[1] < len(self.items)
         return {
-            item: {
-                name: float(costs[self.burn_in :, i].sum()) for name, costs in self.costs.items()
-            }
+            item: {name: float(costs[:, i].sum()) for name, costs in self._scored_costs.items()}
             for i, item in enumerate(["all items"] if joint else self.items)
         }
 
     def cumulative(self) -> dict[str, np.ndarray]:
         """Cost so far, after each scored day."""
-        return {
-            name: np.cumsum(costs[self.burn_in :].sum(axis=1)) for name, costs in self.costs.items()
-        }
+        return {name: costs.sum(axis=1).cumsum() for name, costs in self._scored_costs.items()}
 
     def table(self) -> str:
         """Items by ways of deciding, in plain text."""
@@ -105,20 +105,18 @@ class Backtest:
         for day in range(self.burn_in, len(self.dates)):
             group = "" if self.groups is None else self.groups[day]
             for i in np.flatnonzero(self.known[day]):
-                numbers = [repr(float(self.demand[day, i]))]
+                numbers = [self.demand[day, i]]
                 for name, costs in self.costs.items():
                     joint = costs.shape[1] < len(self.items)
-                    cost = "" if joint else repr(float(costs[day, i]))
-                    numbers += [repr(float(self.decisions[name][day, i])), cost]
-                spread = float(self.spread[day, i])
-                numbers.append("" if np.isnan(spread) else repr(spread))
-                lines.append([self.dates[day], group, self.items[i], *numbers])
+                    numbers += [self.decisions[name][day, i], np.nan if joint else costs[day, i]]
+                numbers.append(self.spread[day, i])
+                cells = ["" if np.isnan(number) else repr(float(number)) for number in numbers]
+                lines.append([self.dates[day], group, self.items[i], *cells])
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(lines)
         return text.getvalue()
 
-    def __str__(self) -> str:
-        return self.table()
+    __str__ = table
 
     def __repr__(self) -> str:
         totals = ", ".join(f"{name} {cost:,.2f}" for name, cost in self.total.items())
@@ -178,8 +176,11 @@ def backtest(
         raise SettingError(f"burn_in must be less than the number of days, {days}, got {burn_in}")
     items = _names(table.columns if items is None else items, width, "item")
     dates = _names(dates, days, "day")
-    joint = isinstance(problem, Problem) and np.ndim(x) == 1
-    problems = [problem] if isinstance(problem, Problem) and joint else _one_each(problem, width)
+    if isinstance(problem, Problem):
+        problem = [problem] * (1 if np.ndim(x) == 1 else width)
+    elif len(problem) != width:
+        raise SettingError(f"there are {width} items, but {len(problem)} problems")
+    problems = list(problem)
     if np.ndim(x) > 0 and np.shape(x) != (width,):
         raise SettingError(f"x must have one entry for each of {width} items, got {x!r}")
     start = np.broadcast_to(np.asarray(x, float), (width,))
@@ -189,15 +190,7 @@ def backtest(
         rules = tuple(RULES) if newsvendors else ()
     if rules and len(newsvendors) < len(problems):
         raise SettingError(f"rules of thumb need a newsvendor's cost, got {problems[0].cost!r}")
-    thumb = RuleBacktest(
-        demand=table.demand,
-        known=table.known,
-        group=table.group,
-        start=start,
-        costs=newsvendors,
-        feasible=[p.feasible for p in problems],
-        delay=table.delay,
-    )
+    thumb = RuleBacktest(table, start, newsvendors, [p.feasible for p in problems])
     decisions = {_OURS: ours.decisions}
     for number, name in enumerate(rules):
         progress(f"comparing with {name}", number, len(rules))
@@ -216,13 +209,6 @@ def backtest(
         spread=ours.spread,
         counterfactual=ours.data_depend,
     )
-
-
-def _one_each(problem: Problem | Sequence[Problem], count: int) -> list[Problem]:
-    problems = [problem] * count if isinstance(problem, Problem) else list(problem)
-    if len(problems) != count:
-        raise SettingError(f"there are {count} items, but {len(problems)} problems")
-    return problems
 
 
 def _names(names: Sequence[str] | None, count: int, what: str) -> tuple[str, ...]:

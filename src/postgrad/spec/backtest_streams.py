@@ -2,7 +2,7 @@
 
 Each item is a stream of the engine; with groups of days (`split_by`), one stream for each item and
 group. The engine computes the decision after each of a stream's batches. The decision of a day is
-the one after the batches that were known before that day: see `_known_before`.
+the one after the batches that were known before that day.
 """
 
 from typing import Any, NamedTuple
@@ -124,7 +124,9 @@ def daily_decisions(
             "(the stock that limited sales, the price that was asked)"
         )
     known, shape = _known(table, joint), (len(table.demand), len(problems), *units.shape[1:])
-    demand = np.where(table.known, table.demand, _usual(table)).reshape(shape)
+    # Days of which nothing is learned have a possible demand: the median of each item.
+    usual = np.ma.filled(np.ma.median(np.ma.masked_invalid(table.demand), axis=0), 0.0)
+    demand = np.where(table.known, table.demand, usual).reshape(shape)
     in_force = None if table.in_force is None else table.in_force.reshape(shape)
 
     # One stream for each unit, or for each unit and group; its stages are the days it learns from.
@@ -132,8 +134,7 @@ def daily_decisions(
     streams = [(u, g) for u in range(len(units)) for g in range(1 if one_group else table.groups)]
     learned = [np.flatnonzero(known[:, u] & (one_group | (table.group == g))) for u, g in streams]
     horizon = max(1, *map(len, learned))
-    index = np.stack([np.resize(days, horizon) if len(days) else np.zeros(horizon, int)
-                      for days in learned])  # fmt: skip
+    index = np.stack([np.resize(days, horizon) for days in learned])
     unit = np.asarray([u for u, _ in streams])
     numbers, rest = _stacked(problems, unit)
     own = _Own(
@@ -148,30 +149,26 @@ def daily_decisions(
     stage = _Stage(policy, rest, pool)
     told = bulk.run(stage, bulk.beginning(states, rows=horizon), own, horizon, progress)
     decided, epistemic, possible = told
-    _check_possible(table, learned, unit, np.asarray(possible), joint)
 
-    decisions = np.empty(shape)
-    spread = np.full(shape, np.nan)
+    decisions, spread = np.full((2, *shape), np.nan)
     for s, (u, g) in enumerate(streams):
-        first = states[s].decision
-        after = np.concatenate([np.asarray(first)[None], decided[s]])
-        for day in range(len(decisions)):
-            group = table.group[day]
-            if not one_group and group != g:
-                continue
-            count = _known_before(learned[s], day, table.delay)
-            now = after[count] if pool is None else after[count][group]
-            decisions[day, u] = now
+        wrong = learned[s][~np.asarray(possible[s])[: len(learned[s])]]
+        if wrong.size:
+            day, item = wrong[0], slice(None) if joint else u
+            raise BatchError(
+                f"the demand {table.demand[day, item]} of day {day}, item "
+                f"{'all' if joint else u}, is impossible under the model"
+            )
+        after = np.concatenate([np.asarray(states[s].decision)[None], decided[s]])
+        for day in np.flatnonzero(one_group | (table.group == g)):
+            # How many of the stream's batches are known when the decision of the day is issued.
+            count, group = np.searchsorted(learned[s], day - table.delay), table.group[day]
+            decisions[day, u] = after[count] if pool is None else after[count][group]
             same = np.flatnonzero(table.group[learned[s][:count]] == group)
             if same.size:
                 spread[day, u] = epistemic[s][same[-1]]
     days = table.demand.shape
     return DailyDecisions(decisions.reshape(days), spread.reshape(days), data_depend)
-
-
-def _known_before(learned: np.ndarray, day: int, delay: int) -> int:
-    """How many of a stream's batches are known when the decision of a day is issued."""
-    return int(np.searchsorted(learned, day - delay))
 
 
 def _known(table: DemandTable, joint: bool) -> Bool[np.ndarray, "days units"]:
@@ -188,13 +185,6 @@ def _known(table: DemandTable, joint: bool) -> Bool[np.ndarray, "days units"]:
     return table.known.all(axis=1, keepdims=True)
 
 
-def _usual(table: DemandTable) -> np.ndarray:
-    """A possible demand for days of which nothing is learned: the median of each item."""
-    with np.errstate(all="ignore"):
-        middle = [np.median(column[~np.isnan(column)]) for column in table.demand.T]
-    return np.nan_to_num(np.asarray(middle))
-
-
 def _stacked(problems: list[Problem], unit: np.ndarray) -> tuple[Problem, Problem]:
     """The numbers of each stream's problem along a leading axis, and the rest of all problems."""
     parts = [eqx.partition(problem, eqx.is_array) for problem in problems]
@@ -207,21 +197,3 @@ def _stacked(problems: list[Problem], unit: np.ndarray) -> tuple[Problem, Proble
     except (ValueError, TypeError) as problem:
         raise SettingError(f"the problems of the items have other shapes: {problem}") from problem
     return numbers, parts[0][1]
-
-
-def _check_possible(
-    table: DemandTable,
-    learned: list[np.ndarray],
-    unit: np.ndarray,
-    possible: np.ndarray,
-    joint: bool,
-) -> None:
-    for days, u, fine in zip(learned, unit, possible, strict=True):
-        wrong = np.flatnonzero(~fine[: len(days)])
-        if wrong.size:
-            day = days[wrong[0]]
-            what = table.demand[day] if joint else table.demand[day, u]
-            raise BatchError(
-                f"the demand {what} of day {day}, item {'all' if joint else u}, is impossible under"
-                f" the model"
-            )

@@ -108,10 +108,10 @@ def _from_parts(spec: Specification, count: int) -> _Built:
         def of_all(value: float | list[float]) -> Any:
             return jnp.broadcast_to(jnp.asarray(value), (count,))
 
-        problem = Problem(cost.build(of_all), Items(each), feasible.build(of_all, count))
+        problem = Problem(cost.build(of_all), Items(each), feasible.build(of_all))
         return (problem,), Separate(prior, count), (np.asarray(of_all(start)),)
     picks = [_pick(i) for i in range(count)]
-    each_problem = tuple(Problem(cost.build(pick), each, feasible.build(pick, 1)) for pick in picks)
+    each_problem = tuple(Problem(cost.build(pick), each, feasible.build(pick)) for pick in picks)
     return each_problem, prior, tuple(np.asarray(pick(start)) for pick in picks)
 
 

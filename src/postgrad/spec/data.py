@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from postgrad.spec.parts.toml_table import Name, Number, Positive, TomlTable
 
@@ -26,8 +26,8 @@ class Columns(TomlTable):
     decision: Name | _Names | None = None
     skip: dict[Name, Number | str] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _check(self) -> "Columns":
+    def check(self) -> None:
+        """See `TomlTable`."""
         if (self.value is None) == (self.items is None):
             raise ValueError("give either `value` or `items`")
         if self.item is not None and self.value is None:
@@ -42,7 +42,6 @@ class Columns(TomlTable):
             raise ValueError(
                 "`decision` must be one column with `value`, and one for each of `items`"
             )
-        return self
 
     @property
     def item_names(self) -> tuple[str, ...] | None:

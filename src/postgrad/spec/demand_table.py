@@ -26,7 +26,13 @@ class DemandTable:
         in_force: The decisions under which the data arose; zero where no demand is known.
     """
 
-    def __init__(self, demand: Any, split_by: Sequence[str] | None, in_force: Any, delay: int):
+    def __init__(
+        self,
+        demand: Any,
+        split_by: Sequence[str] | None = None,
+        in_force: Any = None,
+        delay: int = 0,
+    ):
         """See `backtest`.
 
         Raises:

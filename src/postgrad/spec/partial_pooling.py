@@ -16,7 +16,7 @@ from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
 from postgrad.beliefs import Adaptive, Belief, Grid
 from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.errors import PriorError
-from postgrad.numerics.validate import as_numbers
+from postgrad.numerics.validate import as_number
 from postgrad.problem.problem import Decision
 
 _ROUNDS = 5
@@ -68,10 +68,8 @@ class Pool(eqx.Module):
         Raises:
             PriorError: If the strength is not a positive number.
         """
-        number = as_numbers(strength, PriorError, "strength")
-        if number.shape != () or not number > 0:
-            raise PriorError(f"strength must be a positive number, got {strength!r}")
-        self.strength = jnp.asarray(number)
+        expected = "a positive number"
+        self.strength = as_number(strength, PriorError, "strength", expected, lambda v: v > 0)
 
     def check(self, belief: Belief) -> None:
         """Try whether such beliefs can be pooled.

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 
 from postgrad.errors import SettingError
 from postgrad.problem.feasible import Budget, FeasibleSet
+from postgrad.spec.demand_table import DemandTable
 
 _HALVINGS = 100
 # Savings, and counts of demands, that differ by less than this are equal.
@@ -26,15 +27,15 @@ Demands = Sequence[np.ndarray]
 
 @runtime_checkable
 class UnderageOverage(Protocol):
-    """A newsvendor's cost."""
+    """A newsvendor's cost.
 
-    @property
-    def underage(self) -> Any:
-        """b, of each unit short; a number, or one for each item."""
+    Attributes:
+        underage: b, of each unit short; a number, or one for each item.
+        overage: h, of each unit left over; a number, or one for each item.
+    """
 
-    @property
-    def overage(self) -> Any:
-        """h, of each unit left over; a number, or one for each item."""
+    underage: Any
+    overage: Any
 
 
 OrderRule = Callable[[Demands, UnderageOverage, FeasibleSet], np.ndarray]
@@ -60,14 +61,12 @@ def saa(past: Demands, cost: UnderageOverage, feasible: FeasibleSet) -> np.ndarr
     lower, upper, price = (
         np.broadcast_to(v, len(past)) for v in (feasible.low, feasible.high, feasible.weights)
     )
-    gains, lengths, items = [], [], []
+    pieces = []
     for i, demand in enumerate(past):
         ends = np.clip(np.sort(demand), lower[i], upper[i])
         slope = (underage[i] + overage[i]) * (np.arange(ends.size) / ends.size) - underage[i]
-        lengths.append(np.diff(ends, prepend=lower[i]))
-        gains.append(-slope / price[i])
-        items.append(np.full(ends.size, i))
-    gain, length, item = (np.concatenate(part) for part in (gains, lengths, items))
+        pieces.append((-slope / price[i], np.diff(ends, prepend=lower[i]), np.full(ends.size, i)))
+    gain, length, item = map(np.concatenate, zip(*pieces, strict=True))
     orders, left = lower.astype(float), float(feasible.total - np.sum(price * lower))
     best = np.argsort(-gain, kind="stable")
     best = best[gain[best] > _ROUNDING]
@@ -149,43 +148,37 @@ class RuleBacktest:
     """The orders of rules of thumb, day by day, each from the demands known before that day.
 
     Attributes:
-        demand: Days by items.
-        known: Which demands are known: days by items.
-        group: The number of each day's group; rules learn from days of the same group.
+        table: The demands. Rules learn from days of the same group.
         start: The order of each item while none of its demands is known.
         costs: Of each item; a single one if all items are ordered together.
         feasible: Of each item; a single one if all items are ordered together.
-        delay: Days until a demand is known, beyond the next morning.
     """
 
-    demand: np.ndarray
-    known: np.ndarray
-    group: np.ndarray
+    table: DemandTable
     start: np.ndarray
     costs: Sequence[UnderageOverage]
     feasible: Sequence[FeasibleSet]
-    delay: int
 
     def orders(self, name: str, burn_in: int) -> np.ndarray:
         """The orders of a rule, days by items; NaN on the first `burn_in` days."""
-        rule, window = rule_named(name)
-        orders = np.full(self.demand.shape, np.nan)
-        for day in range(burn_in, len(self.demand)):
-            same = self.group[: max(day - self.delay, 0)] == self.group[day]
+        (rule, window), group = rule_named(name), self.table.group
+        orders = np.full(self.table.demand.shape, np.nan)
+        for day in range(burn_in, len(orders)):
+            same = group[: max(day - self.table.delay, 0)] == group[day]
             orders[day] = self._order(rule, np.flatnonzero(same), window)
         return self._nearest_feasible(orders)
 
     def hindsight(self, burn_in: int) -> np.ndarray:
         """The constant orders, one for each group, that cost least on the days after `burn_in`."""
-        orders = np.full(self.demand.shape, np.nan)
-        for group in np.unique(self.group[burn_in:]):
-            days = burn_in + np.flatnonzero(self.group[burn_in:] == group)
+        orders = np.full(self.table.demand.shape, np.nan)
+        for group in np.unique(self.table.group[burn_in:]):
+            days = burn_in + np.flatnonzero(self.table.group[burn_in:] == group)
             orders[days] = self._order(saa, days, None)
         return self._nearest_feasible(orders)
 
     def _together(self) -> list[np.ndarray]:
         """The items that are ordered together: each alone, or all."""
-        return np.split(np.arange(self.demand.shape[1]), len(self.costs))
+        return np.split(np.arange(len(self.start)), len(self.costs))
 
     def _nearest_feasible(self, orders: np.ndarray) -> np.ndarray:
         """The orders of each day, moved to the nearest point of the feasible set."""
@@ -195,9 +188,9 @@ class RuleBacktest:
 
     def _order(self, rule: OrderRule, days: np.ndarray, window: int | None) -> np.ndarray:
         """The order of each item, from the demands of some days."""
-        orders = self.start.copy()
+        orders, demand, known = self.start.copy(), self.table.demand, self.table.known
         for items, cost, feasible in zip(self._together(), self.costs, self.feasible, strict=True):
-            past = [self.demand[days[self.known[days, i]], i] for i in items]
+            past = [demand[days[known[days, i]], i] for i in items]
             if all(d.size for d in past):
                 recent = [d[-(window or d.size) :] for d in past]
                 orders[items] = rule(recent, cost, feasible)

@@ -1,12 +1,13 @@
 """The agents of a specification, one for each item and group, all in one file."""
 
+import contextlib
 import itertools
 import json
 import time
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ _COMMIT_S = 0.2
 Stream = tuple[str, str | None]
 
 
-class SpecAgents:
+class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
     """The agents of a specification. Each is a stream in the file.
 
     A row of data is observed by the agents of its items in its group: by all of them, or by none if
@@ -59,7 +60,7 @@ class SpecAgents:
             )
         self._agents: dict[Stream, Agent] = {}
         self._built = None if data.item_names is None else build(specification, data.item_names)
-        joint = self.joint or (feasible is not None and feasible.joint)
+        joint = self.together or (feasible is not None and feasible.joint)
         if joint and data.item is not None:
             raise SettingError(
                 "items that are decided together must come in one row: give each a column, "
@@ -67,9 +68,6 @@ class SpecAgents:
             )
         self._groups = (None,) if split is None else split.groups
         self._database = Database(path, recover=recover)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -79,9 +77,9 @@ class SpecAgents:
         self._database.close()
 
     @property
-    def joint(self) -> bool:
-        """Whether the items are decided together."""
-        return self._built is not None and self._built.joint
+    def together(self) -> tuple[str, ...]:
+        """The names of the items that are decided together; none, if each is decided by itself."""
+        return self._built.items if self._built is not None and self._built.joint else ()
 
     def streams(self) -> list[Stream]:
         """The streams of the file, in the order of their first rows.
@@ -204,7 +202,7 @@ class SpecAgents:
     def _batches(self, row: DatedRow) -> Iterator[tuple[str, Any, Any]]:
         """The item of each stream that observes the row, the demand, and the decision in force."""
         missing = [item for item, value in row.values.items() if value is None]
-        if not self.joint:
+        if not self.together:
             for item, value in row.values.items():
                 if value is not None:
                     yield item, value, row.decisions.get(item)
@@ -242,11 +240,8 @@ class SpecAgents:
         self, item: str, decision: np.ndarray, interval: tuple[np.ndarray, np.ndarray] | None
     ) -> Iterator[tuple[str, float, list[float] | None]]:
         """A stream's decision and interval as (item, number, [low, high]) for each of its items."""
-        items = self._built.items if self._built is not None and self._built.joint else (item,)
-        for i, name in enumerate(items):
-            ends = None
-            if interval is not None:
-                ends = [float(np.atleast_1d(end)[i]) for end in interval]
+        for i, name in enumerate(self.together or (item,)):
+            ends = interval and [float(np.atleast_1d(end)[i]) for end in interval]
             yield name, float(np.atleast_1d(decision)[i]), ends
 
 

@@ -67,16 +67,10 @@ def backtest_specification(
         built.problems[0] if built.joint else built.problems,
         built.belief,
         built.starts[0] if built.joint else [float(start) for start in built.starts],
-        table.demand,
-        items=table.items,
-        dates=table.dates,
-        split_by=table.groups,
+        **{name: part for name, part in table._asdict().items() if name != "rows"},
         pool=built.pool,
-        in_force=table.decisions,
-        burn_in=scoring.burn_in,
-        delay=scoring.delay,
-        rules=scoring.rules,
         progress=progress,
+        **scoring.model_dump(),
         **built.options,
     )
     return SpecBacktest(result, int(table.rows[scoring.burn_in :].sum()))

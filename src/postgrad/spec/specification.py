@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from postgrad.errors import SpecificationError
 from postgrad.spec.data import AnySplit, Columns, SplitByWeekday
@@ -35,15 +35,15 @@ class UserCode(TomlTable):
     python: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", max_length=200)]
 
 
+_Samples = Annotated[int, Field(ge=1, le=2**20)]
+
+
 class AgentSettings(TomlTable):
     """`[settings]`: how the agent decides."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     iterations: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    samples: (
-        Annotated[list[Annotated[int, Field(ge=1, le=2**20)]], Field(min_length=1, max_length=2)]
-        | None
-    ) = None
+    samples: Annotated[list[_Samples], Field(min_length=1, max_length=2)] | None = None
     alpha: Annotated[Number, Field(gt=0, lt=1)] = 1e-3
     preset: Literal["newton", "paper"] = "newton"
 
@@ -55,11 +55,10 @@ class BacktestSettings(TomlTable):
     delay: Annotated[int, Field(ge=0)] = 0
     rules: list[Name] | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> "BacktestSettings":
+    def check(self) -> None:
+        """See `TomlTable`."""
         for name in self.rules or ():
             rule_named(name)
-        return self
 
 
 class Specification(TomlTable):
@@ -91,8 +90,8 @@ class Specification(TomlTable):
     settings: AgentSettings = AgentSettings()
     backtest: BacktestSettings = BacktestSettings()
 
-    @model_validator(mode="after")
-    def _check(self) -> "Specification":
+    def check(self) -> None:
+        """See `TomlTable`."""
         given = [name for name in PARTS if getattr(self, name) is not None]
         if self.problem is not None and given:
             raise ValueError(f"`problem` comes with everything; leave out {', '.join(given)}")
@@ -108,7 +107,6 @@ class Specification(TomlTable):
                 )
         if isinstance(self.split_by, SplitByWeekday) and self.data.date is None:
             raise ValueError("split_by: weekdays are read off the date; give data.date")
-        return self
 
 
 def load(source: str | Path, *, allow_code: bool = False) -> Specification:

@@ -3,6 +3,6 @@
 from postgrad.store.database import Database as Database
 from postgrad.store.store import Store as Store
 from postgrad.store.stored_state import Batch as Batch
-from postgrad.store.stored_state import Head as Head
-from postgrad.store.stored_state import Saved as Saved
-from postgrad.store.stored_state import Stale as Stale
+from postgrad.store.stored_state import StaleStateError as StaleStateError
+from postgrad.store.stored_state import StoredState as StoredState
+from postgrad.store.stored_state import StreamHead as StreamHead

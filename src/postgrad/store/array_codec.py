@@ -63,7 +63,8 @@ def decode(header: str, data: bytes) -> dict[str, np.ndarray]:
         stop = start + size * kind.itemsize
         if stop > len(data):
             raise StoreError(f"expected {stop} bytes or more, got {len(data)}")
-        arrays[name] = np.frombuffer(data, kind, size, start).reshape(shape)
+        numbers = np.frombuffer(data, kind, size, start) if size else np.empty(0, kind)
+        arrays[name] = numbers.reshape(shape)
         start = stop
     if start != len(data):
         raise StoreError(f"expected {start} bytes, got {len(data)}")

@@ -4,7 +4,6 @@ Each batch's checksum includes that of the batch before it. So a batch that was 
 moved is noticed when it, or any batch after it, is read.
 """
 
-import sqlite3
 from collections.abc import Iterator
 from operator import attrgetter
 
@@ -29,61 +28,49 @@ class BatchRows:
         """The key of the batch of a stage."""
         return self._stream * STAGES + stage
 
-    def start_of_chain(self) -> bytes:
-        """The checksum that stands before the first batch."""
-        return digest(self._database.identity, self._stream)
-
     def next_chain(self, before: bytes, stage: int, batch: Batch) -> bytes:
         """The checksum of a batch after the one with the checksum `before`."""
         return digest(before, self.place(stage), *_fields(batch))
 
-    def insert(
-        self, connection: sqlite3.Connection, stage: int, batch: Batch, chain: bytes
-    ) -> None:
+    def insert(self, stage: int, batch: Batch, chain: bytes) -> None:
         """Insert a batch with its checksum."""
-        connection.execute(
+        self._database.rows(
             "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (self.place(stage), self._stream, *_fields(batch), chain),
+            *(self.place(stage), self._stream, *_fields(batch), chain),
         )
 
-    def drop_after(self, connection: sqlite3.Connection, stage: int) -> None:
+    def drop_after(self, stage: int) -> None:
         """Remove all batches after a stage."""
-        connection.execute(
+        self._database.rows(
             "DELETE FROM batches WHERE place BETWEEN ? AND ?",
-            (self.place(stage + 1), self.place(STAGES - 1)),
+            *(self.place(stage + 1), self.place(STAGES - 1)),
         )
 
-    def last(self, connection: sqlite3.Connection) -> tuple[int, bytes] | None:
+    def last(self) -> tuple[int, bytes] | None:
         """The key and the checksum of the last batch."""
-        return connection.execute(
+        return self._database.row(
             "SELECT place, chain FROM batches WHERE place BETWEEN ? AND ? "
             "ORDER BY place DESC LIMIT 1",
-            (self.place(1), self.place(STAGES - 1)),
-        ).fetchone()
+            *(self.place(1), self.place(STAGES - 1)),
+        )
 
     def chain(self, stage: int) -> bytes:
-        """The checksum of the batch of a stage.
+        """The checksum of the batch of a stage; for stage 0, the one before the first batch.
 
         Raises:
             StoreError: If the batch is missing.
         """
         if stage == 0:
-            return self.start_of_chain()
-        with self._database.reading() as connection:
-            found = connection.execute(
-                "SELECT chain FROM batches WHERE place = ?", (self.place(stage),)
-            ).fetchone()
+            return self._database.checksum(self._stream)
+        found = self._database.row("SELECT chain FROM batches WHERE place = ?", self.place(stage))
         if found is None:
             raise self._database.error(f"batch {stage} is missing; restore a backup")
         return found[0]
 
     def stages(self, condition: str, *values: Field) -> list[int]:
         """The stages of the batches that meet an SQL condition, in order; not checked."""
-        with self._database.reading() as connection:
-            places = connection.execute(
-                f"SELECT place FROM batches WHERE stream = ? AND {condition} ORDER BY place",
-                (self._stream, *values),
-            ).fetchall()
+        select = f"SELECT place FROM batches WHERE stream = ? AND {condition} ORDER BY place"
+        places = self._database.rows(select, self._stream, *values)
         return [place - self.place(0) for (place,) in places]
 
     def read(self, first: int, last: int) -> Iterator[tuple[int, Batch]]:
@@ -94,26 +81,20 @@ class BatchRows:
         """
         for start in range(max(first, 1), last + 1, _CHUNK):
             stop = min(start + _CHUNK - 1, last)
-            with self._database.reading() as connection:
-                rows = connection.execute(
-                    "SELECT place, id, time, x, rows, answer, alarm, chain FROM batches "
-                    "WHERE place BETWEEN ? AND ? ORDER BY place",
-                    (self.place(start - 1), self.place(stop)),
-                ).fetchall()
-            yield from self._checked(rows, start, stop)
-
-    def _checked(
-        self, rows: list[tuple[Field, ...]], first: int, last: int
-    ) -> Iterator[tuple[int, Batch]]:
-        """The batches of rows, which begin with the one before the first."""
-        chain: Field = self.start_of_chain()
-        if first > 1:
-            before = rows.pop(0) if rows else (None,)
-            chain = before[-1] if before[0] == self.place(first - 1) else None
-        for stage in range(first, last + 1):
-            row = rows[stage - first] if stage - first < len(rows) else (None, None)
-            place, *fields, checksum = row
-            if place != self.place(stage) or checksum != digest(chain, place, *fields):
-                raise self._database.error(f"batch {stage} is damaged or missing; restore a backup")
-            chain = checksum
-            yield stage, Batch(*fields)  # type: ignore[arg-type]
+            rows = self._database.rows(
+                "SELECT place, id, time, x, rows, answer, alarm, chain FROM batches "
+                "WHERE place BETWEEN ? AND ?",
+                *(self.place(start - 1), self.place(stop)),
+            )
+            found = {place: (fields, chain) for place, *fields, chain in rows}
+            # The checksum that stands before the first batch has no row of its own.
+            found[self.place(0)] = ([], self.chain(0))
+            for stage in range(start, stop + 1):
+                place = self.place(stage)
+                _, before = found.get(place - 1, ([], None))
+                fields, chain = found.get(place, ([], None))
+                if before is None or chain != digest(before, place, *fields):
+                    raise self._database.error(
+                        f"batch {stage} is damaged or missing; restore a backup"
+                    )
+                yield stage, Batch(*fields)

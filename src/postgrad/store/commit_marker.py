@@ -7,6 +7,7 @@ marker is not forced to the disk: after a crash of the machine it may be behind,
 
 import os
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 from postgrad.store.checksum import SIZE, digest
@@ -24,7 +25,6 @@ class CommitMarker:
 
     def __init__(self, database: str):
         self.path = f"{database}-acknowledged"
-        self._file: int | None = None
 
     def read(self) -> dict[int, tuple[bytes, int]]:
         """The store's identity and the last commit of each stream; damaged slots are left out."""
@@ -39,24 +39,16 @@ class CommitMarker:
                 slots[stream] = (identity, commits)
         return slots
 
-    def open(self) -> int:
-        """Open the file for writing, if it is not open; returns its descriptor."""
-        if self._file is None:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        return self._file
-
-    def write(self, identity: bytes, stream: int, commits: int) -> None:
-        """Write the number of a stream's last commit."""
-        slot = _SLOT.pack(identity, stream, commits, digest(identity, stream, commits))
-        os.pwrite(self.open(), slot, _WIDTH * (stream - 1))
+    def write(self, identity: bytes, commits: Mapping[int, int]) -> None:
+        """Write the numbers of the last commits of some streams."""
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            for stream, number in commits.items():
+                slot = _SLOT.pack(identity, stream, number, digest(identity, stream, number))
+                os.pwrite(file, slot, _WIDTH * (stream - 1))
+        finally:
+            os.close(file)
 
     def clear(self) -> None:
         """Delete the file."""
-        self.close()
         Path(self.path).unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None

@@ -5,12 +5,12 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Self
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
 
 from postgrad.errors import StoreError
 from postgrad.store import schema
-from postgrad.store.checksum import digest
+from postgrad.store.checksum import Field, digest
 from postgrad.store.commit_marker import CommitMarker
 
 # The longest wait for another process that is writing.
@@ -33,7 +33,7 @@ _ADVICE = {
 }
 
 
-class Database:
+class Database(AbstractContextManager["Database"]):
     """A file of streams, or streams in memory. Agents may share a database.
 
         with pg.Database("orders.db") as database:
@@ -64,6 +64,7 @@ class Database:
         """
         # SQLite follows links; the commit marker must lie beside the same file.
         self.path = None if path is None else os.path.realpath(os.fspath(path))
+        self._name = "the agent's memory" if self.path is None else self.path
         self.recover, self._closed = recover, False
         self.lock = threading.RLock()
         self.commit_marker = None if self.path is None else CommitMarker(self.path)
@@ -74,10 +75,7 @@ class Database:
         try:
             # Read before the database: another process may commit, and mark it, at any time.
             self.marked_commits = {} if self.commit_marker is None else self.commit_marker.read()
-            self._connection = self._connect()
-            self._prepare(self._connection)
-            if self.commit_marker is not None:
-                self.commit_marker.open()
+            self._prepare()
         except BaseException as error:
             self.close()
             self._explain(error)
@@ -90,12 +88,8 @@ class Database:
             return f"Database({place}, closed)"
         names = self.streams()
         shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
-        with self.reading() as connection:
-            (count,) = connection.execute("SELECT coalesce(sum(stage), 0) FROM heads").fetchone()
+        (count,) = self.row("SELECT coalesce(sum(stage), 0) FROM heads")
         return f"Database({place}, {len(names)} streams: [{shown}], {count} batches)"
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -106,9 +100,7 @@ class Database:
         Raises:
             StoreError: If the file cannot be read.
         """
-        with self.reading() as connection:
-            found = connection.execute("SELECT name FROM streams ORDER BY stream").fetchall()
-        return [name for (name,) in found]
+        return [name for (name,) in self.rows("SELECT name FROM streams ORDER BY stream")]
 
     def stream_of_batch(self, batch: str, streams: Sequence[str]) -> str | None:
         """The first of some streams that has a batch of that id; None if no stream has.
@@ -117,17 +109,20 @@ class Database:
             StoreError: If the file cannot be read.
         """
         marks = ", ".join("?" * len(streams))
-        with self.reading() as connection:
-            found = connection.execute(
-                f"SELECT name FROM streams WHERE name IN ({marks}) AND EXISTS "
-                f"(SELECT 1 FROM batches WHERE batches.stream = streams.stream AND id = ?)",
-                (*streams, batch),
-            ).fetchone()
+        found = self.row(
+            f"SELECT name FROM streams WHERE name IN ({marks}) AND EXISTS "
+            f"(SELECT 1 FROM batches WHERE batches.stream = streams.stream AND id = ?)",
+            *(*streams, batch),
+        )
         return None if found is None else found[0]
 
     def error(self, what: str) -> StoreError:
         """An error that names the file."""
         return StoreError(f"{self._name}: {what}")
+
+    def checksum(self, *fields: Field) -> bytes:
+        """A checksum of fields that holds in this database alone."""
+        return digest(self.identity, *fields)
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -138,15 +133,23 @@ class Database:
             self._connection = self._connect()
         return self._connection
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for single statements; errors of SQLite become `StoreError`s."""
+    def rows(self, statement: str, *values: Field) -> list[Any]:
+        """All rows that an SQL statement gives; errors of SQLite become `StoreError`s."""
         with self.lock:
             try:
-                yield self.connection
+                return self.connection.execute(statement, values).fetchall()
             except Exception as error:
                 self._explain(error)
                 raise
+
+    def row(self, statement: str, *values: Field) -> Any:
+        """The first row that an SQL statement gives; None if it gives none."""
+        return next(iter(self.rows(statement, *values)), None)
+
+    def insert(self, table: str, *row: Field) -> None:
+        """Insert or replace a row, followed by its checksum."""
+        marks = ", ".join("?" * (len(row) + 1))
+        self.rows(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", *row, self.checksum(*row))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -162,18 +165,16 @@ class Database:
         """
         with self.lock:
             whole, undos, commits = self._depth == 0, len(self._undos), len(self._commits)
-            with self.reading() as connection:
-                if not whole and not connection.in_transaction:
-                    raise StoreError("the transaction was broken off; nothing of it counts")
-                connection.execute("BEGIN IMMEDIATE" if whole else "SAVEPOINT part")
+            if not whole and not self.connection.in_transaction:
+                raise self.error("the transaction was broken off; nothing of it counts")
+            self.rows("BEGIN IMMEDIATE" if whole else "SAVEPOINT part")
             try:
                 self._depth += 1
                 try:
                     yield  # errors raised here are the caller's, and pass unchanged
                 finally:
                     self._depth -= 1
-                with self.reading() as connection:
-                    connection.execute("COMMIT" if whole else "RELEASE part")
+                self.rows("COMMIT" if whole else "RELEASE part")
             except BaseException:
                 self._undo(["ROLLBACK"] if whole else ["ROLLBACK TO part", "RELEASE part"])
                 while len(self._undos) > undos:
@@ -199,10 +200,9 @@ class Database:
 
     def _mark_commits(self) -> None:
         """Write the commit marker. Failure is ignored: a marker that is behind does no harm."""
-        if self.commit_marker is not None:
+        if self.commit_marker is not None and self._commits:
             with suppress(OSError):
-                for stream, commits in dict(self._commits).items():
-                    self.commit_marker.write(self.identity, stream, commits)
+                self.commit_marker.write(self.identity, dict(self._commits))
         self._commits.clear()
 
     def clear_commit_marker(self) -> None:
@@ -221,8 +221,6 @@ class Database:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        if self.commit_marker is not None:
-            self.commit_marker.close()
 
     def _undo(self, statements: list[str]) -> None:
         connection = self._connection
@@ -236,17 +234,14 @@ class Database:
     def _explain(self, error: BaseException) -> None:
         """Raise a `StoreError` that names the file, if the error is about the file."""
         if isinstance(error, sqlite3.Error):
-            raise self.error(f"{_advice(error)} ({error})") from error
+            advice = _ADVICE.get(_code(error), "SQLite failed; restore a backup if it fails again")
+            raise self.error(f"{advice.format(patience=PATIENCE_S)} ({error})") from error
         if isinstance(error, UnicodeDecodeError):  # damaged text, quoted in SQLite's own message
             raise self.error(_ADVICE["SQLITE_CORRUPT"]) from error
         if isinstance(error, OSError):
             raise self.error(f"{error}; check the disk and the folder") from error
         if isinstance(error, StoreError) and not str(error).startswith(self._name):
             raise self.error(str(error)) from error
-
-    @property
-    def _name(self) -> str:
-        return "the agent's memory" if self.path is None else self.path
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -261,33 +256,32 @@ class Database:
             connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         return connection
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        if not _tables(connection):
-            self._create(connection)
-        schema.check(connection)
+    def _prepare(self) -> None:
+        if schema.is_empty(self.connection):
+            self._create()
+        schema.check(self.connection)
         if self.path is not None:
-            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            (mode,) = self.row("PRAGMA journal_mode = WAL")
             if mode != "wal":
                 raise StoreError(f"its folder does not allow a write-ahead log (got {mode!r})")
             if os.path.getsize(self.path) <= SMALL:
-                self.check_pages(connection)
-        found = connection.execute("SELECT identity, checksum FROM store").fetchone()
+                self.check_pages()
+        found = self.row("SELECT identity, checksum FROM store")
         self.identity: bytes
         self.identity, checksum = found or (b"", b"")
-        if checksum != digest(self.identity):
+        if checksum != self.checksum():
             raise StoreError("the store's identity is damaged; restore a backup")
         if any(identity != self.identity for identity, _ in self.marked_commits.values()):
             self._commits_missing("is of another store")
 
-    def _create(self, connection: sqlite3.Connection) -> None:
+    def _create(self) -> None:
         if self.marked_commits:
             self._commits_missing("has commits, but the database is empty")
         if self.path is not None:
-            connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("BEGIN IMMEDIATE")
-        if not _tables(connection):  # else another process was faster
-            schema.create(connection, os.urandom(16))
-        connection.execute("COMMIT")
+            self.rows("PRAGMA journal_mode = WAL")
+        with self.transaction():
+            if schema.is_empty(self.connection):  # else another process was faster
+                schema.create(self.connection, os.urandom(16))
 
     def _commits_missing(self, why: str) -> None:
         if not self.recover:
@@ -297,42 +291,32 @@ class Database:
             )
         self.clear_commit_marker()
 
-    def check_pages(self, connection: sqlite3.Connection) -> None:
+    def check_pages(self) -> None:
         """Read the whole database, and check that tables and indices agree.
 
         Raises:
             StoreError: If the database is damaged.
         """
-        wrong = _wrong_pages(connection)
+        wrong = self._wrong_pages()
         if wrong and self.recover:
-            connection.execute("REINDEX")
-            wrong = _wrong_pages(connection)
+            self.rows("REINDEX")
+            wrong = self._wrong_pages()
         if wrong:
-            raise StoreError(f"it is damaged ({wrong}); restore a backup")
+            raise self.error(f"it is damaged ({wrong}); restore a backup")
 
-
-def _wrong_pages(connection: sqlite3.Connection) -> str:
-    try:
-        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    except sqlite3.DatabaseError as error:
-        if _code(error) == "SQLITE_BUSY":
-            raise
-        return str(error)
-    return "" if found == "ok" else str(found).replace("\n", " ")
-
-
-def _tables(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
+    def _wrong_pages(self) -> str:
+        try:
+            (found,) = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
+        except sqlite3.DatabaseError as error:
+            if _code(error) == "SQLITE_BUSY":
+                self._explain(error)
+            return str(error)
+        return "" if found == "ok" else str(found).replace("\n", " ")
 
 
 def _code(error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
     return "_".join(name.split("_")[:2])
-
-
-def _advice(error: sqlite3.Error) -> str:
-    advice = _ADVICE.get(_code(error), "SQLite failed; restore a backup if it fails again")
-    return advice.format(patience=PATIENCE_S)
 
 
 # A connection must not be used on both sides of a fork, since locks belong to a process; nor can it

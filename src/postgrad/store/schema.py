@@ -50,6 +50,11 @@ TABLES = {
 }
 
 
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether the database has no tables."""
+    return connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
+
+
 def create(connection: sqlite3.Connection, identity: bytes) -> None:
     """Make the tables, inside the open transaction."""
     for statement in TABLES.values():

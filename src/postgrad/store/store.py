@@ -1,6 +1,5 @@
 """The durable state of one stream: each batch and the state after it, in one transaction."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -10,8 +9,8 @@ from postgrad.store.batch_rows import BatchRows
 from postgrad.store.database import Database
 from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import DAMAGED, EVERY, StateRows
-from postgrad.store.stored_state import Batch, Head, Saved
-from postgrad.store.stream_list import add_stream, check_streams, find_stream
+from postgrad.store.stored_state import Batch, StoredState, StreamHead
+from postgrad.store.stream_list import check_streams, find_stream
 
 FixedArrays = tuple[str, bytes]
 """Header and bytes of the arrays that stages do not change."""
@@ -22,7 +21,7 @@ class Store:
 
     Attributes:
         database: The database.
-        layouts: The headers of stored arrays.
+        array_headers: The headers of stored arrays.
         settings: The settings that the stream was created with; None if it does not exist.
     """
 
@@ -41,113 +40,102 @@ class Store:
             StoreError: If the list of streams is damaged.
         """
         self.database, self._name = database, name
-        self.layouts = ArrayHeaders(database)
+        self.array_headers = ArrayHeaders(database)
         self.settings: str | None = None
         self._find()
 
     def _find(self) -> None:
         if (found := find_stream(self.database, self._name)) is not None:
-            stream, self.settings = found
-            self._attach(stream)
+            self._stream, self.settings = found
+            self._batches = BatchRows(self.database, self._stream)
+            self._states = StateRows(self.database, self._stream, self.array_headers)
 
-    def _attach(self, stream: int) -> None:
-        self._stream = stream
-        self._batches = BatchRows(self.database, stream)
-        self._states = StateRows(self.database, stream, self.layouts)
-
-    def create(self, settings: str, saved: Saved) -> str | None:
+    def create(self, settings: str, saved: StoredState) -> str | None:
         """Create the stream.
 
         Returns:
             The settings that are there already, if another process was faster; else None.
         """
-        with self.database.transaction(), self.database.reading() as connection:
-            taken = connection.execute("SELECT 1 FROM streams WHERE name = ?", (self._name,))
-            new = taken.fetchone() is None
+        with self.database.transaction():
+            new = find_stream(self.database, self._name) is None
             if new:
-                stream = add_stream(self.database, connection, self._name, settings)
-                self._attach(stream)
-                head = Head(saved, 1, self._batches.start_of_chain())
-                self._states.insert(connection, "heads", head)
-                self.database.note(stream, 1)
-        if new:
-            self.settings = settings
-            return None
+                number = check_streams(self.database) + 1
+                self.database.insert("streams", number, self._name, settings)
+                head = StreamHead(saved, 1, BatchRows(self.database, number).chain(0))
+                StateRows(self.database, number, self.array_headers).insert("heads", head)
         self._find()
-        return self.settings
+        return None if new else self.settings
 
-    def load(self) -> Head:
+    def load(self) -> StreamHead:
         """The latest state.
 
         Raises:
             StoreError: If it is damaged, or batches that were acknowledged are missing.
         """
-        with self.database.reading() as connection:
-            head = self._states.head(connection)
-            stage, last = head.saved.stage, self._batches.last(connection)
-            expected = (self._batches.place(stage), head.chain) if stage else None
-            # Another process may have committed between the two statements: then the last batch is
-            # of a later stage, and the state is no longer the latest.
-            if last != expected and self._states.commits(connection) == head.commits:
-                raise StoreError(f"the last batches are missing, or one {DAMAGED}")
+        head = self._states.head()
+        stage, last = head.saved.stage, self._batches.last()
+        expected = (self._batches.place(stage), head.chain) if stage else None
+        # Another process may have committed between the two statements: then the last batch is of a
+        # later stage, and the state is no longer the latest.
+        if last != expected and self.is_current(head):
+            raise self.database.error(f"the last batches are missing, or one {DAMAGED}")
         _, acknowledged = self.database.marked_commits.get(self._stream, (b"", 0))
         if acknowledged > head.commits:
             if not self.database.recover:
-                raise StoreError(
+                raise self.database.error(
                     f"{acknowledged - head.commits} acknowledged batches are missing: the "
                     f"database or its log was damaged or replaced; restore all of its files from "
                     f"a backup, or go on from the last good state with Agent(..., recover=True)"
                 )
-            head = self._replace(head.saved, head.chain, None)
+            head = self.rebuild(head.saved, None)
         return head
 
-    def is_current(self, head: Head) -> bool:
+    def is_current(self, head: StreamHead) -> bool:
         """Whether no process has written to the stream since `head` was read."""
-        with self.database.reading() as connection:
-            return self._states.commits(connection) == head.commits
+        return self._states.commits() == head.commits
 
-    def append(self, head: Head, batch: Batch, saved: Saved, stills: FixedArrays | None) -> Head:
+    def append(
+        self, head: StreamHead, batch: Batch, saved: StoredState, fixed_arrays: FixedArrays | None
+    ) -> StreamHead:
         """Store a batch and the state after it, in one transaction.
 
         Args:
             head: The state before the batch.
             batch: The batch.
             saved: The state after the batch.
-            stills: The arrays that stages do not change, if they were replaced.
+            fixed_arrays: The arrays that stages do not change, if they were replaced.
 
         Raises:
-            Stale: If another process has written since `head` was read; nothing was stored.
+            StaleStateError: If another process has written since `head` was read;
+                nothing was stored.
             StoreError: If the transaction failed; nothing was stored.
         """
         chain = self._batches.next_chain(head.chain, saved.stage, batch)
-        new = Head(saved, head.commits + 1, chain)
-        with self.database.transaction(), self.database.reading() as connection:
-            self._states.update(connection, head, new)
-            self._batches.insert(connection, saved.stage, batch, chain)
-            if stills is not None:
-                self._states.insert_fixed_arrays(connection, saved.stage, *stills)
+        new = StreamHead(saved, head.commits + 1, chain)
+        with self.database.transaction():
+            self._states.update(head, new)
+            self._batches.insert(saved.stage, batch, chain)
+            if fixed_arrays is not None:
+                self._states.insert_fixed_arrays(saved.stage, *fixed_arrays)
             if saved.stage % EVERY == 0:
-                self._states.insert(connection, "checkpoints", new)
-                self._states.thin(connection, saved.stage)
-            self.database.note(self._stream, new.commits)
+                self._states.insert("checkpoints", new)
+                self._states.thin(saved.stage)
         return new
 
-    def rewind(self, head: Head, saved: Saved, stills: FixedArrays | None) -> Head:
+    def go_back(
+        self, head: StreamHead, saved: StoredState, fixed_arrays: FixedArrays | None
+    ) -> StreamHead:
         """Go back to an earlier state, in one transaction; later batches are removed.
 
         Raises:
-            Stale: If another process has written since `head` was read; nothing was changed.
+            StaleStateError: If another process has written since `head` was read;
+                nothing was changed.
         """
-        new = Head(saved, head.commits + 1, self._batches.chain(saved.stage))
-        with self.database.transaction(), self.database.reading() as connection:
-            self._states.update(connection, head, new)
-            self._drop_after(connection, saved, stills)
-            self.database.note(self._stream, new.commits)
+        new = StreamHead(saved, head.commits + 1, self._batches.chain(saved.stage))
+        with self.database.transaction():
+            self._states.update(head, new)
+            self._drop_after(saved, fixed_arrays)
         return new
-
-    def rebuild(self, saved: Saved, stills: FixedArrays | None) -> Head:
-        """Replace a damaged state by one computed anew; batches after it are removed."""
-        return self._replace(saved, self._batches.chain(saved.stage), stills)
 
     def find(self, name: str) -> tuple[int, Batch] | None:
         """The stage and the batch of an id; None if there is no batch of that id.
@@ -180,22 +168,20 @@ class Store:
         found = [next(self._batches.read(stage, stage)) for stage in stages]
         return [(stage, batch.alarm) for stage, batch in found if batch.alarm is not None]
 
-    def checkpoint(self, stage: int) -> Saved | None:
+    def checkpoint(self, stage: int) -> StoredState | None:
         """The last checkpoint up to a stage that is not damaged; None if there is none."""
-        with self.database.reading() as connection:
-            for row in self._states.checkpoints(connection, stage):
-                with suppress(StoreError):
-                    return self._states.checkpoint(connection, row)
+        for row in self._states.checkpoints(stage):
+            with suppress(StoreError):
+                return self._states.checkpoint(row)
         return None
 
-    def stills(self, saved: Saved) -> FixedArrays | None:
+    def fixed_arrays(self, saved: StoredState) -> FixedArrays | None:
         """The arrays that stages do not change, as of a state; None if they are the first.
 
         Raises:
             StoreError: If they are damaged or missing.
         """
-        with self.database.reading() as connection:
-            return self._states.fixed_arrays(connection, saved.still)
+        return self._states.fixed_arrays(saved.fixed_since)
 
     def last_good(self, first: int) -> int:
         """The last stage up to which all batches after stage `first` can be read."""
@@ -205,41 +191,41 @@ class Store:
                 last = stage
         return last
 
-    def verify(self, head: Head) -> None:
+    def verify(self, head: StreamHead) -> None:
         """Read and check everything.
 
         Raises:
             StoreError: If anything is damaged or missing.
         """
-        with self.database.reading() as connection:
-            self.database.check_pages(connection)
-            check_streams(self.database, connection)
-            self.layouts.forget()
-            for (number,) in connection.execute("SELECT number FROM array_headers").fetchall():
-                self.layouts.header(connection, number)
-            for row in self._states.checkpoints(connection, STAGES):
-                self._states.checkpoint(connection, row)
-        self.stills(head.saved)
+        self.database.check_pages()
+        check_streams(self.database)
+        self.array_headers.forget()
+        for (number,) in self.database.rows("SELECT number FROM array_headers"):
+            self.array_headers.header(number)
+        for row in self._states.checkpoints(STAGES):
+            self._states.checkpoint(row)
+        self.fixed_arrays(head.saved)
         for _ in self.batches(1, head.saved.stage):
             pass
 
-    def _replace(self, saved: Saved, chain: bytes, stills: FixedArrays | None) -> Head:
-        """Write a state whatever is there, with a number above all acknowledged commits."""
-        with self.database.transaction(), self.database.reading() as connection:
-            stored = self._states.commits(connection)
+    def rebuild(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> StreamHead:
+        """Replace a damaged state by one computed anew; batches after it are removed.
+
+        The number of the commit is above that of all acknowledged commits.
+        """
+        with self.database.transaction():
+            stored = self._states.commits()
             known = stored if isinstance(stored, int) and stored < STAGES else 0
             _, acknowledged = self.database.marked_commits.get(self._stream, (b"", 0))
-            head = Head(saved, max(known, acknowledged) + 1, chain)
-            self._drop_after(connection, saved, stills)
-            self._states.insert(connection, "heads", head)
-            self.database.note(self._stream, head.commits)
+            chain = self._batches.chain(saved.stage)
+            head = StreamHead(saved, max(known, acknowledged) + 1, chain)
+            self._drop_after(saved, fixed_arrays)
+            self._states.insert("heads", head)
         return head
 
-    def _drop_after(
-        self, connection: sqlite3.Connection, saved: Saved, stills: FixedArrays | None
-    ) -> None:
+    def _drop_after(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> None:
         """Remove what is later than a state, and store its fixed arrays."""
-        self._batches.drop_after(connection, saved.stage)
-        self._states.drop_after(connection, saved.stage)
-        if stills is not None:
-            self._states.insert_fixed_arrays(connection, saved.still, *stills)
+        self._batches.drop_after(saved.stage)
+        self._states.drop_after(saved.stage)
+        if fixed_arrays is not None:
+            self._states.insert_fixed_arrays(saved.fixed_since, *fixed_arrays)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 
-class Stale(Exception):  # noqa: N818
+class StaleStateError(Exception):
     """Another process has written to the stream since the state was read."""
 
 
@@ -29,7 +29,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class StoredState:
     """The state between two batches.
 
     Attributes:
@@ -39,8 +39,8 @@ class Saved:
         report_header: Path, type and shape of each array in `report`.
         report: What the last stage reported.
         counters: Numbers that the agent keeps from stage to stage.
-        still: The stage at which the arrays that stages do not change were last replaced; 0 if
-            they are those of the beginning.
+        fixed_since: The stage at which the arrays that stages do not change were last replaced; 0
+            if they are those of the beginning.
     """
 
     stage: int
@@ -49,11 +49,11 @@ class Saved:
     report_header: str
     report: bytes
     counters: bytes
-    still: int
+    fixed_since: int
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class StreamHead:
     """The latest state of a stream, and what binds it to the stream's batches.
 
     Attributes:
@@ -62,6 +62,6 @@ class Head:
         chain: The checksum of all batches so far.
     """
 
-    saved: Saved
+    saved: StoredState
     commits: int
     chain: bytes

@@ -1,9 +1,5 @@
 """The list of a database's streams: name and settings of each."""
 
-import sqlite3
-
-from postgrad.errors import StoreError
-from postgrad.store.checksum import digest
 from postgrad.store.database import Database
 
 
@@ -13,44 +9,31 @@ def find_stream(database: Database, name: str) -> tuple[int, str] | None:
     Raises:
         StoreError: If the list is damaged.
     """
-    with database.reading() as connection:
-        found = connection.execute(
-            "SELECT stream, name, settings, checksum FROM streams WHERE name = ?", (name,)
-        ).fetchone()
-        if found is None:  # the name may be damaged
-            check_streams(database, connection)
-            return None
-        *row, checksum = found
-        if checksum != digest(database.identity, *row):
-            raise StoreError("the settings of the stream are damaged; restore a backup")
-        return row[0], row[2]
+    found = database.row("SELECT * FROM streams WHERE name = ?", name)
+    if found is None:  # the name may be damaged
+        check_streams(database)
+        return None
+    *row, checksum = found
+    if checksum != database.checksum(*row):
+        raise database.error("the settings of the stream are damaged; restore a backup")
+    return row[0], row[2]
 
 
-def add_stream(database: Database, connection: sqlite3.Connection, name: str, settings: str) -> int:
-    """Add a stream to the list, inside the open transaction; returns its number."""
-    row = (check_streams(database, connection) + 1, name, settings)
-    connection.execute(
-        "INSERT INTO streams VALUES (?, ?, ?, ?)", (*row, digest(database.identity, *row))
-    )
-    return row[0]
-
-
-def check_streams(database: Database, connection: sqlite3.Connection) -> int:
+def check_streams(database: Database) -> int:
     """Check all entries of the list, and that none is missing; returns their number.
 
     Raises:
         StoreError: If an entry is damaged or missing.
     """
-    count = 0
-    for *row, checksum in connection.execute("SELECT * FROM streams ORDER BY stream"):
-        count += 1
-        if checksum != digest(database.identity, *row) or row[0] != count:
-            raise StoreError("the list of streams is damaged; restore a backup")
-    if max(database.marked_commits, default=0) > count:
+    rows = database.rows("SELECT * FROM streams ORDER BY stream")
+    for number, (*row, checksum) in enumerate(rows, start=1):
+        if checksum != database.checksum(*row) or row[0] != number:
+            raise database.error("the list of streams is damaged; restore a backup")
+    if max(database.marked_commits, default=0) > len(rows):
         if not database.recover:
-            raise StoreError(
+            raise database.error(
                 "a stream that was acknowledged is missing; restore all files from a backup, "
                 "or go on without it with Agent(..., recover=True)"
             )
         database.clear_commit_marker()
-    return count
+    return len(rows)

@@ -6,6 +6,7 @@ import optax
 
 from postgrad.algorithm.descents.descent import Course as Course
 from postgrad.algorithm.descents.descent import Descent as Descent
+from postgrad.algorithm.descents.descent import Plan as Plan
 from postgrad.algorithm.descents.descent import Stage as Stage
 from postgrad.algorithm.descents.newton import Newton as Newton
 from postgrad.algorithm.descents.sgd import SGD as SGD

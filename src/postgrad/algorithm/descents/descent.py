@@ -1,6 +1,7 @@
 """The contract of a descent."""
 
 import abc
+import math
 from typing import ClassVar
 
 import equinox as eqx
@@ -12,28 +13,43 @@ from postgrad.numerics.module import Module
 from postgrad.problem.problem import Decision
 
 
-class Stage(eqx.Module):
-    """Where and when a descent takes place.
+class Plan(eqx.Module):
+    """How many steps a stage takes, and its draws.
 
     Attributes:
-        objective: F, the posterior-averaged cost.
-        thetas: What `Descent.sample_thetas` drew from pi_t.
         number: t.
         key: The stage's randomness.
-        rows: D, how many observations the stage brought.
-        size: N, how many observations the belief counts.
         iterations: K.
         samples: Draws for each gradient: of theta, and of xi for each of these.
     """
 
-    objective: SampledObjective
-    thetas: PyTree
     number: Int[Array, ""]
     key: Array
-    rows: Float[Array, ""]
-    size: Float[Array, ""]
     iterations: int = eqx.field(static=True)
     samples: tuple[int, int] = eqx.field(static=True)
+
+    @property
+    def total(self) -> int:
+        """Draws of xi for each gradient, over all thetas."""
+        return math.prod(self.samples)
+
+
+class Stage(eqx.Module):
+    """Where and when a descent takes place.
+
+    Attributes:
+        plan: How many steps, and the draws.
+        objective: F, the posterior-averaged cost.
+        thetas: What `Descent.sample_thetas` drew from pi_t.
+        rows: D, how many observations the stage brought.
+        size: N, how many observations the belief counts.
+    """
+
+    plan: Plan
+    objective: SampledObjective
+    thetas: PyTree
+    rows: Float[Array, ""]
+    size: Float[Array, ""]
 
 
 class Course(eqx.Module):
@@ -76,22 +92,12 @@ class Descent(Module):
         """What is remembered from stage to stage, before the first."""
 
     @abc.abstractmethod
-    def sample_thetas(
-        self,
-        belief: Belief,
-        key: Array,
-        number: Int[Array, ""],
-        iterations: int,
-        samples: tuple[int, int],
-    ) -> PyTree:
+    def sample_thetas(self, belief: Belief, plan: Plan) -> PyTree:
         """The draws theta ~ pi_t that `descend` takes: all that a descent needs of the belief.
 
         Args:
             belief: pi_t.
-            key: The stage's randomness.
-            number: t.
-            iterations: K.
-            samples: As in `Stage`.
+            plan: How many steps the stage takes, and its draws.
         """
 
     @abc.abstractmethod

@@ -6,9 +6,7 @@ left is the error of having finitely many draws, and that is weighed against how
 itself can have moved.
 """
 
-import math
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -16,66 +14,32 @@ import jax.numpy as jnp
 from jax import lax, random
 from jaxtyping import Array, Float, Int, PyTree
 
-from postgrad.algorithm.descents.descent import Course, Descent, Stage
+from postgrad.algorithm.descents.curvature import (
+    FAR,
+    FINE,
+    Look,
+    Track,
+    distance_apart,
+    guess,
+    inverse,
+    measured,
+    positive,
+)
+from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
 from postgrad.algorithm.sampled_objective import SCOUTS, Point, SampledObjective, draw_thetas
 from postgrad.beliefs import Belief
 from postgrad.problem.feasible import FeasibleSet
 from postgrad.problem.problem import Decision
 
-# Curvature is measured over this share of the distance at which draws disagree about the optimum:
-# wide enough to see through kinks, narrow enough to be local; with few draws, wider.
-_PROBE, _WIDE_PROBE = 0.1, 1.0
-# As long as no curvature is known, draws are taken to disagree by this share of 1 + |x|.
-_GUESS = 0.3
-# From so many stages on a curvature is believed, however small.
-_ENOUGH = 32.0
-# And until then not one below this share of the guess.
-_FLAT = 0.1
-# A curvature with a larger relative error than this is not believed.
-_VAGUE = 0.5
-# From few draws no step is longer than this many times that distance.
+# From few draws no step is longer than this many times the distance at which draws disagree.
 _LONGEST = 3.0
-# Coordinates probed each stage; where there are more, they take turns.
-_PROBES = 8
-# With n draws, a curvature measured before counts like so many of them.
-_PATIENCE = 256.0
 # The first 4 stages take 4 times as many steps.
 _FIRST = 4
-_LEAST_CURVATURE = 1e-4  # relative to the largest
 _PROJECTIONS = 40  # steps of the quadratic programme where a constraint is active
 _SURPRISE = 9.0  # a move this many times its variance is news, not noise
 _MEASURABLE = 32  # draws from which their noise can be told
-# So many evenly spread draws are a rule of integration rather than a sample. They do not depend on
-# the seed: the same data lead to the same decision, and the runs of a simulation share them.
-_FINE = 1024
 _SETTLED = 0.3
 _OVERSHOOT = 0.25
-_FAR = 1e150  # no limit; and a square that is still a number
-
-
-Look = Callable[[Decision], Point]
-
-
-class Track(eqx.Module):
-    """What is remembered.
-
-    Attributes:
-        curvature: The second derivative of F, averaged over stages.
-        bends: The mean square of its diagonal, as each stage saw it.
-        squares: The mean square of the gradient of a single draw, likewise.
-        count: How many draws these are worth.
-        looks: How many stages.
-        reach: No step is longer than this.
-        variance: E |x_t - x_t^opt|^2, what simulation noise has left in x_t.
-    """
-
-    curvature: Float[Array, "d d"]
-    bends: Float[Array, " d"]
-    squares: Float[Array, " d"]
-    count: Float[Array, ""]
-    looks: Float[Array, ""]
-    reach: Float[Array, ""]
-    variance: Float[Array, ""]
 
 
 class Newton(Descent):
@@ -107,7 +71,7 @@ class Newton(Descent):
 
     def init(self, x: Decision) -> Track:
         """Nothing known."""
-        far = jnp.asarray(_FAR, float)
+        far = jnp.asarray(FAR, float)
         none, d = jnp.zeros(()), x.size
         return Track(jnp.zeros((d, d)), jnp.zeros(d), jnp.zeros(d), none, none, far, far)
 
@@ -116,67 +80,50 @@ class Newton(Descent):
         del number
         return jnp.ones(())
 
-    def sample_thetas(
-        self,
-        belief: Belief,
-        key: Array,
-        number: Int[Array, ""],
-        iterations: int,
-        samples: tuple[int, int],
-    ) -> PyTree:
+    def sample_thetas(self, belief: Belief, plan: Plan) -> PyTree:
         """The same draws for all steps, evenly spread."""
-        root = _root(key, number, samples)
-        return draw_thetas(belief, random.fold_in(root, 0), samples[0])
+        return draw_thetas(belief, random.fold_in(_root(plan), 0), plan.samples[0])
 
     def descend(self, stage: Stage, x: Decision, state: Track) -> tuple[Decision, Track, Course]:
         """From the last decision to the minimum for this posterior."""
-        objective, thetas = stage.objective, stage.thetas
-        feasible = objective.problem.feasible
-        total = math.prod(stage.samples)
-        fine = total >= _FINE
-        root = _root(stage.key, stage.number, stage.samples)
-        key_xi, key_scout, key_single = (random.fold_in(root, i) for i in (2, 3, 4))
-        look = objective.survey(thetas, key_xi, stage.samples[1], x)
+        objective, thetas, plan = stage.objective, stage.thetas, stage.plan
+        few, fine = plan.total < _MEASURABLE, plan.total >= FINE
+        key_xi, key_scout, key_single = (random.fold_in(_root(plan), i) for i in (2, 3, 4))
+        look = objective.survey(thetas, key_xi, plan.samples[1], x)
         here = look(x)
 
-        few = total < _MEASURABLE
         singles = objective.singles(thetas, key_single, x)
-        known = _measured(objective, look, here, singles(x), thetas, x, state, stage)
+        known = measured(stage, look, here, singles(x), x, state)
         # Few draws would make the same error in slope and curvature; then what was known before.
         earlier = (state.count > 0) & (not fine)
         bends = jnp.where(earlier, state.curvature, known.curvature)
-        metric = positive(bends + jnp.diag(_guess(known, bends, x)))
-        apart = _apart(known, x)
-        longest = _LONGEST * apart.reshape(x.shape) if few else jnp.full_like(x, _FAR)
+        metric = positive(bends + jnp.diag(guess(known, bends, x)))
+        apart = distance_apart(known, x)
+        longest = _LONGEST * apart.reshape(x.shape) if few else jnp.full_like(x, FAR)
         # What was too far among the kinks of the last draws need not be so among these.
         reach = jnp.maximum(state.reach, jnp.sqrt(jnp.sum(jnp.square(apart))))
-        # The first stages begin far from the minimum.
-        early = (stage.number <= _FIRST) & (not few)
-        rounds = jnp.where(early, _FIRST * stage.iterations, stage.iterations)
-        solution, slopes, noises, step, reach = _solve(
-            objective, look, here, x, metric, longest, reach, rounds, stage.iterations, not few
-        )
+        solution, slopes, noises, step, reach = _solve(stage, look, here, x, metric, longest, reach)
 
         shape_of_errors = inverse(metric)
         sigma, noise = _uncertainties(
             objective, thetas, key_scout, solution, shape_of_errors, noises[-1]
         )
         # Between two draws a kinked cost is straight: it looks settled, to within their distance.
-        noise = noise + jnp.sum(jnp.square(apart / total))
+        noise = noise + jnp.sum(jnp.square(apart / plan.total))
         size, new = stage.size, stage.rows
         if few:  # a draw is worth what an observation is
-            sigma, noise = 1.0 / size, jnp.asarray(1.0 / total)
+            sigma, noise = 1.0 / size, jnp.asarray(1.0 / plan.total)
         before = jnp.maximum(size - new, 0.0)
         moved = jnp.where(jnp.isfinite(size), sigma * new / before, 0.0)
         expected = state.variance + moved
         if not few:
             news = jnp.sum(jnp.square(solution - x)) > _SURPRISE * (expected + noise)
-            expected = jnp.where(news, _FAR, expected)
-        gain = jnp.where(expected < _FAR, expected / (expected + noise), 1.0)
+            expected = jnp.where(news, FAR, expected)
+        gain = jnp.where(expected < FAR, expected / (expected + noise), 1.0)
         gain = jnp.where(jnp.isnan(gain), 1.0, gain)  # nothing moves and nothing is noisy
         left = jnp.where(gain < 1.0, (1.0 - gain) * expected, noise)
 
-        x_next = feasible.project(x + gain * (solution - x))
+        x_next = objective.problem.feasible.project(x + gain * (solution - x))
         # A posterior that is none has no slope, and must not pass for one that has settled.
         x_next = jnp.where(jnp.any(jnp.isnan(slopes[0])), jnp.nan, x_next)
         settled = jnp.sum(jnp.square(step)) <= _SETTLED**2 * (sigma + noise) + 1e-12 * jnp.sum(
@@ -184,149 +131,35 @@ class Newton(Descent):
         )
         # Where the stage ends, the cost may bend otherwise than where it began.
         there = look(solution)
-        ends = _measured(objective, look, there, singles(solution), thetas, solution, known, stage)
-        bends = ends.curvature + jnp.diag(_guess(ends, ends.curvature, solution))
+        ends = measured(stage, look, there, singles(solution), solution, known)
+        bends = ends.curvature + jnp.diag(guess(ends, ends.curvature, solution))
         course = Course(slopes, noises, positive(bends), gain, settled.astype(gain.dtype))
         known = eqx.tree_at(lambda track: (track.reach, track.variance), known, (reach, left))
         return x_next, known, course
 
 
-def _root(key: Array, number: Array, samples: tuple[int, int]) -> Array:
+def _root(plan: Plan) -> Array:
     """What a stage's draws derive from: of very many, the stage's number alone."""
-    fine = math.prod(samples) >= _FINE
-    return random.fold_in(random.key(0), number) if fine else key
-
-
-def positive(curvature: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """The matrix with its curvatures made positive: downhill is downhill on a ridge, too."""
-    if curvature.shape == (1, 1):
-        value = jnp.abs(curvature)
-        return jnp.where(value > 0, value, 1.0)
-    values, vectors = jnp.linalg.eigh(curvature)
-    values = jnp.abs(values)
-    top = jnp.max(values)
-    values = jnp.where(top > 0, jnp.maximum(values, _LEAST_CURVATURE * top), 1.0)
-    return (vectors * values) @ vectors.T
-
-
-def inverse(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """A^-1. One by one it is a division, which a simulation vectorises over runs."""
-    return 1.0 / matrix if matrix.shape == (1, 1) else jnp.linalg.inv(matrix)
-
-
-def _guess(known: Track, bends: Float[Array, "d d"], x: Decision) -> Float[Array, " d"]:
-    """Curvatures for coordinates in which none was seen: what the spread of gradients suggests.
-
-    Nor is a curvature believed that varied so much from stage to stage that its mean says little.
-    """
-    usual = jnp.sqrt(known.squares) / (_GUESS * (1.0 + jnp.abs(x).ravel()))
-    bend = jnp.diagonal(bends)
-    variance = jnp.maximum(known.bends - jnp.square(jnp.diagonal(known.curvature)), 0.0)
-    vague = variance > _VAGUE**2 * jnp.square(bend) * known.looks
-    # A ridge is believed only if it was seen by many draws.
-    ridge = (bend < 0.0) & (known.count < _FINE)
-    flat = jnp.abs(bend) < jnp.where(known.looks < _ENOUGH, _FLAT, 0.1 * _FLAT) * usual
-    return jnp.where(vague | ridge | flat, jnp.maximum(usual - bend, 0.0), 0.0)
-
-
-def _apart(known: Track, x: Decision) -> Float[Array, " d"]:
-    """How far apart single draws put the optimum, in each coordinate.
-
-    In the first stages no farther than the guess: a curvature that happens to be small
-    must not send x away.
-    """
-    bend = jnp.abs(jnp.diagonal(known.curvature)) + _guess(known, known.curvature, x)
-    apart = jnp.sqrt(known.squares) / jnp.where(bend > 0, bend, 1.0)
-    most = jnp.where(known.looks < _ENOUGH, _GUESS * (1.0 + jnp.abs(x).ravel()), _FAR)
-    return jnp.minimum(apart, most)
-
-
-def _measured(
-    objective: SampledObjective,
-    look: Look,
-    here: Point,
-    squares: Decision,
-    thetas: PyTree,
-    x: Decision,
-    state: Track,
-    stage: Stage,
-) -> Track:
-    """What is remembered, with the second derivative of F and the spread of gradients anew.
-
-    The derivative comes from differences of the gradient with the same draws; `squares` is the mean
-    square of the gradient of a single draw.
-    """
-    d, fresh = x.size, float(math.prod(stage.samples))
-    fine = fresh >= _FINE
-    before = jnp.minimum(state.count, _PATIENCE)
-    weight = jnp.where(state.count > 0, fresh / (fresh + before), 1.0)
-    slope = objective.slope(here).ravel()
-    squares = state.squares + weight * (squares.ravel() - state.squares)
-    if fine:  # then the mean is known, and what is left is spread
-        squares = jnp.maximum(squares - jnp.square(slope), 0.0)
-    state = eqx.tree_at(lambda track: track.squares, state, squares)
-
-    probes = min(d, _PROBES)
-    index = (stage.number * probes + jnp.arange(probes)) % d
-    scale = 1.0 + jnp.abs(x).ravel()
-    width = (_PROBE if fine else _WIDE_PROBE) * _apart(state, x)
-    # Between two counts a cost such as a newsvendor's is straight, and its slope jumps at them.
-    width = jnp.maximum(width, objective.spacing(thetas, x))
-    width = jnp.clip(width, 1e-5 * scale, scale)
-
-    def probe(i: Array) -> tuple[Array, Array]:
-        move = jnp.where(jnp.arange(d) == i, width, 0.0).reshape(x.shape)
-        ways = jax.vmap(objective.problem.feasible.project)(jnp.stack([x + move, x - move])) - x
-        far = jnp.sum(jnp.square(ways.reshape(2, -1)), axis=1)
-        way = jnp.where(far[0] >= far[1], ways[0], ways[1])
-        return way.ravel(), objective.slope(look(x + way)).ravel() - slope
-
-    ways, changes = jax.vmap(probe)(index)
-    # Least squares: A way_k = change_k, nearest to what is known already.
-    lengths = jnp.sum(jnp.square(ways), axis=1)
-    units = ways / jnp.sqrt(jnp.where(lengths > 0, lengths, 1.0))[:, None]
-    rates = changes / jnp.sqrt(jnp.where(lengths > 0, lengths, 1.0))[:, None]
-    gram = units @ units.T + 1e-9 * jnp.eye(probes)
-    wrong = rates - units @ state.curvature
-    new = state.curvature + units.T @ (inverse(gram) @ wrong)
-    new = 0.5 * (new + new.T)
-    blended = state.curvature + weight * (new - state.curvature)
-    bends = state.bends + weight * (jnp.square(jnp.diagonal(new)) - state.bends)
-    good = jnp.all(jnp.isfinite(blended))
-    return eqx.tree_at(
-        lambda track: (track.curvature, track.bends, track.count, track.looks),
-        state,
-        (
-            jnp.where(good, blended, state.curvature),
-            jnp.where(good, bends, state.bends),
-            jnp.where(good, state.count + fresh, state.count),
-            jnp.where(good, state.looks + 1.0, state.looks),
-        ),
-    )
+    return random.fold_in(random.key(0), plan.number) if plan.total >= FINE else plan.key
 
 
 def _solve(
-    objective: SampledObjective,
-    look: Look,
-    here: Point,
-    x: Decision,
-    metric: Array,
-    longest: Decision,
-    reach: Array,
-    rounds: Array,
-    iterations: int,
-    careful: bool,
+    stage: Stage, look: Look, here: Point, x: Decision, metric: Array, longest: Array, reach: Array
 ) -> tuple[Decision, Array, Array, Decision, Array]:
     """K damped Newton steps: the last point, all slopes and noises, the last step, the reach.
 
     From few draws every step must be taken: to refuse those that go too far by the light of these
     draws would be to choose among draws, and the mean would be wrong.
     """
-    feasible = objective.problem.feasible
-    shape = (iterations, *x.shape)
+    objective, feasible = stage.objective, stage.objective.problem.feasible
+    iterations, careful = stage.plan.iterations, stage.plan.total >= _MEASURABLE
+    # The first stages begin far from the minimum.
+    early = (stage.plan.number <= _FIRST) & careful
+    rounds = jnp.where(early, _FIRST * iterations, iterations)
 
     def body(carry: PyTree) -> PyTree:
-        k, x, slope, noise, kappa, reach, slopes, noises, _ = carry
+        k, at, kappa, reach, slopes, noises, _ = carry
+        x, slope, noise = at
         last = k % iterations  # of more rounds than K, the last K are told of
         slopes, noises = slopes.at[last].set(slope), noises.at[last].set(noise)
         step = _quadratic_step(feasible, x, slope, kappa * metric)
@@ -345,27 +178,15 @@ def _solve(
         level = jnp.clip(jnp.where(finite & (found > 0), 1.0 / found, 0.1), 0.1, 0.8)
         ratio = jnp.where(finite & (down > 0) & careful, jnp.clip(found, 0.125, 8.0), 1.0)
         kappa = jnp.where(good, kappa * ratio, kappa)
-        reach = jnp.where(good, jnp.where(length >= reach, 4.0 * reach, _FAR), level * length)
-        x, slope, noise = jax.tree.map(
-            lambda new, old: jnp.where(good, new, old),
-            (x + step, ahead, objective.noise(there)),
-            (x, slope, noise),
-        )
-        return k + 1, x, slope, noise, kappa, reach, slopes, noises, step
+        reach = jnp.where(good, jnp.where(length >= reach, 4.0 * reach, FAR), level * length)
+        new = x + step, ahead, objective.noise(there)
+        at = jax.tree.map(lambda new, old: jnp.where(good, new, old), new, at)
+        return k + 1, at, kappa, reach, slopes, noises, step
 
-    start = (
-        jnp.zeros((), jnp.int32),
-        x,
-        objective.slope(here),
-        objective.noise(here),
-        jnp.ones(()),
-        reach,
-        jnp.zeros(shape),
-        jnp.zeros(shape),
-        jnp.zeros_like(x),
-    )
+    at, none = (x, objective.slope(here), objective.noise(here)), jnp.zeros((iterations, *x.shape))
+    start = (jnp.zeros((), jnp.int32), at, jnp.ones(()), reach, none, none, jnp.zeros_like(x))
     carry = lax.while_loop(lambda carry: carry[0] < rounds, body, start)
-    _, x, _, _, _, reach, slopes, noises, step = carry
+    _, (x, _, _), _, reach, slopes, noises, step = carry
     return x, slopes, noises, step, reach
 
 
@@ -384,33 +205,21 @@ def _quadratic_step(
         return feasible.project(x + ahead - push / top) - x, step
 
     first = feasible.project(x + free) - x
-    bound, _ = _repeat(improve, (first, first)) if x.size > 1 else (first, first)
+    bound = first
+    if x.size > 1:
+        bound, _ = lax.fori_loop(0, _PROJECTIONS, improve, (first, first))
     inside = feasible.violation(x + free) <= 0.0
     return jnp.where(inside, free, bound)
-
-
-def _repeat(improve: Any, carry: PyTree) -> PyTree:
-    def body(carry: PyTree) -> PyTree:
-        return carry[0] + 1, improve(carry[0].astype(float), carry[1])
-
-    return lax.while_loop(
-        lambda carry: carry[0] < _PROJECTIONS, body, (jnp.zeros((), jnp.int32), carry)
-    )[1]
 
 
 def _uncertainties(
     objective: SampledObjective, thetas: PyTree, key: Array, x: Decision, to_x: Array, noise: Array
 ) -> tuple[Array, Array]:
     """Sigma and R: the posterior variance of the optimal decision, and what simulation adds."""
-    some = scouts(thetas)
+    # Some of the draws of theta, spread over all of them.
+    stride = max(1, jax.tree.leaves(thetas)[0].shape[0] // SCOUTS)
+    some = jax.tree.map(lambda leaf: leaf[::stride], thetas)
     slopes = objective.side_by_side(some, key, x).gradients.reshape(-1, x.size)
     away = (slopes - jnp.mean(slopes, axis=0)) @ to_x
     sigma = jnp.sum(jnp.square(away)) / slopes.shape[0]
     return sigma, jnp.sum(jnp.square(to_x) @ jnp.square(noise.ravel()))
-
-
-def scouts(thetas: PyTree) -> PyTree:
-    """Some of the draws of theta, spread over all of them."""
-    m = jax.tree.leaves(thetas)[0].shape[0]
-    stride = max(1, m // SCOUTS)
-    return jax.tree.map(lambda leaf: leaf[::stride], thetas)

@@ -1,5 +1,6 @@
 """The paper's descent: K projected stochastic-gradient steps."""
 
+import abc
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ import optax
 from jax import lax, random
 from jaxtyping import Array, Float, Int, PyTree
 
-from postgrad.algorithm.descents.descent import Course, Descent, Stage
+from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
 from postgrad.algorithm.gradients import Sample
 from postgrad.algorithm.step_sizes import Constant, Schedule, positive
 from postgrad.beliefs import Belief
@@ -18,7 +19,46 @@ from postgrad.numerics.validate import is_concrete
 from postgrad.problem.problem import Decision
 
 
-class SGD(Descent):
+class TakesSteps(Descent):
+    """K projected steps, each with draws of its own of theta and of xi."""
+
+    def sample_thetas(self, belief: Belief, plan: Plan) -> PyTree:
+        """Independent draws theta ~ pi_t, `samples[0]` for each of the K steps."""
+        return belief.sample(random.fold_in(plan.key, 0), (plan.iterations, plan.samples[0]))
+
+    @abc.abstractmethod
+    def _move(
+        self, plan: Plan, gradient: Array, state: PyTree, x: Decision, i: Array
+    ) -> tuple[Array, PyTree]:
+        """What the i-th step adds to x before the projection, and the new state."""
+
+    def descend(self, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:
+        """K steps."""
+        objective, problem, plan = stage.objective, stage.objective.problem, stage.plan
+        shape = (plan.iterations, plan.samples[0])
+        each = jax.vmap(lambda i: random.fold_in(plan.key, i))(2 + jnp.arange(math.prod(shape)))
+
+        def iterate(carry: PyTree, draws: PyTree) -> PyTree:
+            x, state, i = carry
+            estimates = _map(
+                lambda theta, key: objective.gradient.estimate(
+                    problem, x, Sample(theta, key, objective.mixture)
+                ),
+                *draws,
+            )
+            gradient, noise = _mean_and_error(estimates)
+            move, state = self._move(plan, gradient, state, x, i)
+            return (problem.feasible.project(x + move), state, i + 1), (gradient, noise)
+
+        start = (x, state, jnp.zeros((), jnp.int32))
+        draws = (stage.thetas, each.reshape(shape))
+        (x, state, _), (gradient, noise) = _scan(iterate, start, draws)
+        unknown = jnp.asarray(jnp.nan)
+        curvature = jnp.full((x.size, x.size), jnp.nan)
+        return x, state, Course(gradient, noise, curvature, unknown, unknown)
+
+
+class SGD(TakesSteps):
     """x <- Proj(x - a_t g), K times, each with draws of its own (Algorithms 2.1 and 2.2).
 
     optax closes over its numbers; here they are array leaves, so that step sizes can differ across
@@ -45,32 +85,19 @@ class SGD(Descent):
         del x
         return ()
 
-    def sample_thetas(
-        self,
-        belief: Belief,
-        key: Array,
-        number: Int[Array, ""],
-        iterations: int,
-        samples: tuple[int, int],
-    ) -> PyTree:
-        """New draws for each of the K steps."""
-        return fresh_thetas(belief, key, iterations, samples)
-
-    def descend(self, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:
-        """K plain steps."""
-
-        def step(gradient: Array, state: PyTree, x: Decision, i: Array) -> tuple[Array, PyTree]:
-            del x, i
-            return -self.schedule(stage.number) * gradient, state
-
-        return take_steps(step, stage, x, state)
+    def _move(
+        self, plan: Plan, gradient: Array, state: PyTree, x: Decision, i: Array
+    ) -> tuple[Array, PyTree]:
+        """-a_t g."""
+        del x, i
+        return -self.schedule(plan.number) * gradient, state
 
     def step_size(self, number: Int[Array, ""]) -> Float[Array, ""]:
         """a_t."""
         return self.schedule(number)
 
 
-class Optax(Descent):
+class Optax(TakesSteps):
     """The same with the steps of an optax optimiser that needs the gradient alone.
 
     Attributes:
@@ -86,73 +113,18 @@ class Optax(Descent):
         """The optimiser's own state."""
         return self.optimizer.init(x)
 
-    def sample_thetas(
-        self,
-        belief: Belief,
-        key: Array,
-        number: Int[Array, ""],
-        iterations: int,
-        samples: tuple[int, int],
-    ) -> PyTree:
-        """New draws for each of the K steps."""
-        return fresh_thetas(belief, key, iterations, samples)
-
-    def descend(self, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:
-        """K steps of the optimiser."""
-
-        def step(gradient: Array, state: PyTree, x: Decision, i: Array) -> tuple[Array, PyTree]:
-            del i
-            move, state = self.optimizer.update(gradient, state, x)
-            return jnp.asarray(move), state
-
-        return take_steps(step, stage, x, state)
+    def _move(
+        self, plan: Plan, gradient: Array, state: PyTree, x: Decision, i: Array
+    ) -> tuple[Array, PyTree]:
+        """The optimiser's update."""
+        del plan, i
+        move, state = self.optimizer.update(gradient, state, x)
+        return jnp.asarray(move), state
 
     def step_size(self, number: Int[Array, ""]) -> Array:
         """Such steps have no common scale."""
         del number
         return jnp.ones(())
-
-
-def fresh_thetas(belief: Belief, key: Array, iterations: int, samples: tuple[int, int]) -> PyTree:
-    """Independent draws theta ~ pi_t, `samples[0]` for each of the K steps."""
-    return belief.sample(random.fold_in(key, 0), (iterations, samples[0]))
-
-
-Step = Callable[[Array, PyTree, Decision, Array], tuple[Array, PyTree]]
-
-
-def take_steps(
-    step: Step, stage: Stage, x: Decision, state: PyTree
-) -> tuple[Decision, PyTree, Course]:
-    """K projected steps: theta from the posterior, xi from the model at theta.
-
-    Args:
-        step: What to add to x, from the gradient, the state, x and the iteration's number.
-        stage: Where and when.
-        x: x_t.
-        state: The step's own state.
-    """
-    objective, problem = stage.objective, stage.objective.problem
-    shape = (stage.iterations, stage.samples[0])
-    each = jax.vmap(lambda i: random.fold_in(stage.key, i))(2 + jnp.arange(math.prod(shape)))
-
-    def iterate(carry: PyTree, draws: PyTree) -> PyTree:
-        x, state, i = carry
-        estimates = _map(
-            lambda theta, key: objective.gradient.estimate(
-                problem, x, Sample(theta, key, objective.mixture)
-            ),
-            *draws,
-        )
-        gradient, noise = _mean_and_error(estimates)
-        move, state = step(gradient, state, x, i)
-        return (problem.feasible.project(x + move), state, i + 1), (gradient, noise)
-
-    start = (x, state, jnp.zeros((), jnp.int32))
-    (x, state, _), (gradient, noise) = _scan(iterate, start, (stage.thetas, each.reshape(shape)))
-    unknown = jnp.asarray(jnp.nan)
-    curvature = jnp.full((x.size, x.size), jnp.nan)
-    return x, state, Course(gradient, noise, curvature, unknown, unknown)
 
 
 def _map(function: Callable[..., Any], *xs: PyTree) -> Array:

@@ -6,15 +6,14 @@ import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, Int, PyTree
 
-from postgrad.algorithm.descents.descent import Course, Descent, Stage
-from postgrad.algorithm.descents.sgd import SGD, fresh_thetas, take_steps
-from postgrad.beliefs import Belief
+from postgrad.algorithm.descents.descent import Plan
+from postgrad.algorithm.descents.sgd import SGD, TakesSteps
 from postgrad.errors import StepSizeError
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_number
 from postgrad.problem.problem import Decision
 
 
-class SGLD(Descent):
+class SGLD(TakesSteps):
     """x <- Proj(x - a_t g + sqrt(2 a_t T_t) z), z standard normal.
 
     The paper's remark on costs that are not convex (Welling and Teh, 2011; Raginsky, Rakhlin and
@@ -39,39 +38,24 @@ class SGLD(Descent):
             StepSizeError: If the step size is not positive, or the others are negative.
         """
         self.steps = SGD(steps)
-        self.temperature = as_array(temperature, StepSizeError, "temperature")
-        self.cooling = as_array(cooling, StepSizeError, "cooling")
-        for name in ("temperature", "cooling"):
-            value = getattr(self, name)
-            if value.shape != () or (is_concrete(value) and not value >= 0):
-                raise StepSizeError(f"{name} must be a number, zero or more, got {value}")
+        self.temperature, self.cooling = (
+            as_number(value, StepSizeError, name, "a number, zero or more", lambda v: v >= 0)
+            for name, value in (("temperature", temperature), ("cooling", cooling))
+        )
 
     def init(self, x: Decision) -> tuple[()]:
         """No state."""
         return self.steps.init(x)
 
-    def sample_thetas(
-        self,
-        belief: Belief,
-        key: Array,
-        number: Int[Array, ""],
-        iterations: int,
-        samples: tuple[int, int],
-    ) -> PyTree:
-        """New draws for each of the K steps."""
-        return fresh_thetas(belief, key, iterations, samples)
-
-    def descend(self, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:
-        """K steps, each with a push of its own."""
-        a = self.step_size(stage.number)
-        heat = self.temperature / stage.number**self.cooling
-        root = random.fold_in(stage.key, 2**31)  # apart from the keys of the draws
-
-        def step(gradient: Array, state: PyTree, x: Decision, i: Array) -> tuple[Array, PyTree]:
-            push = random.normal(random.fold_in(root, i), x.shape)
-            return -a * gradient + jnp.sqrt(2.0 * a * heat) * push, state
-
-        return take_steps(step, stage, x, state)
+    def _move(
+        self, plan: Plan, gradient: Array, state: PyTree, x: Decision, i: Array
+    ) -> tuple[Array, PyTree]:
+        """-a_t g, and a push of the step's own."""
+        a = self.step_size(plan.number)
+        heat = self.temperature / plan.number**self.cooling
+        root = random.fold_in(plan.key, 2**31)  # apart from the keys of the draws
+        push = random.normal(random.fold_in(root, i), x.shape)
+        return -a * gradient + jnp.sqrt(2.0 * a * heat) * push, state
 
     def step_size(self, number: Int[Array, ""]) -> Array:
         """a_t."""

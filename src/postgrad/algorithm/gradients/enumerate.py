@@ -29,11 +29,6 @@ class Enumerate(Gradient):
         expected = jnp.sum(jnp.exp(jax.vmap(law.log_prob)(values)) * costs)
         return expected, expected
 
-    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """No score, no baseline."""
-        del problem, x, theta
-        return False
-
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """The values must be finitely many."""
         kind = problem.kind(x, theta)

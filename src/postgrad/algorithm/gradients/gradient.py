@@ -45,6 +45,7 @@ class Gradient(Module):
 
     Attributes:
         unbiased: Whether the mean over draws is the gradient of the averaged cost.
+        uses_score: Whether the estimate has a term with grad_x log f or grad_x log f_hat.
         uses_mixture: Whether `surrogate` reads the belief's mixture density. The other estimators
             never touch `Sample.mixture`.
         along_paths: Whether the estimate is the derivative along the sampled path x -> xi wherever
@@ -53,6 +54,7 @@ class Gradient(Module):
     """
 
     unbiased: ClassVar[bool]
+    uses_score: ClassVar[bool] = False
     uses_mixture: ClassVar[bool] = False
     along_paths: ClassVar[bool] = False
 
@@ -62,34 +64,29 @@ class Gradient(Module):
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The number to differentiate in x, and the cost itself."""
 
-    @abc.abstractmethod
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """Whether `Sample.baseline` makes a difference."""
+        """Whether `Sample.baseline` makes a difference: in a score, if the model depends on x."""
+        return self.uses_score and problem.kind(x, theta).depends_on_decision
 
-    @abc.abstractmethod
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """Raise `GradientError` where the estimator would be wrong for the problem."""
+        """Refuse problems for which the estimator would be wrong; here, scores that do not exist.
+
+        If the support of xi depends on x, the derivative of the integral has a term at the boundary
+        of the support, which the score leaves out.
+
+        Raises:
+            GradientError: If the estimator would be wrong.
+        """
+        kind = problem.kind(x, theta)
+        if self.uses_score and kind.support_depends_on_decision:
+            raise GradientError(
+                f"a score needs a support that does not depend on x, but that of {kind.name} does; "
+                f"use Pathwise() if its draws are differentiable"
+            )
 
     def estimate(self, problem: Problem, x: Decision, sample: Sample) -> Decision:
         """The derivative of the surrogate: the estimate from one draw of (theta, xi)."""
         return jax.grad(lambda x: self.surrogate(problem, x, sample)[0])(x)
-
-
-def check_score(problem: Problem, x: Decision, theta: PyTree) -> None:
-    """A score exists only if the support of xi does not depend on x.
-
-    If it does, the derivative of the integral has a term at the boundary of the support, which the
-    score leaves out.
-
-    Raises:
-        GradientError: If the support depends on x.
-    """
-    kind = problem.kind(x, theta)
-    if kind.support_depends_on_decision:
-        raise GradientError(
-            f"a score needs a support that does not depend on x, but that of {kind.name} does; "
-            f"use Pathwise() if its draws are differentiable"
-        )
 
 
 def score_surrogate(

@@ -3,9 +3,9 @@
 import functools
 from typing import ClassVar
 
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
-from postgrad.algorithm.gradients.gradient import Gradient, Sample, check_score, score_surrogate
+from postgrad.algorithm.gradients.gradient import Gradient, Sample, score_surrogate
 from postgrad.problem.problem import Decision, Problem
 
 
@@ -17,6 +17,7 @@ class MixtureScore(Gradient):
     """
 
     unbiased: ClassVar[bool] = True
+    uses_score: ClassVar[bool] = True
     uses_mixture: ClassVar[bool] = True
 
     def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
@@ -24,11 +25,3 @@ class MixtureScore(Gradient):
         assert sample.mixture is not None  # `uses_mixture`
         log_f_hat = functools.partial(sample.mixture.log_mixture, problem.model)
         return score_surrogate(problem, log_f_hat, x, sample)
-
-    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """Where the model depends on x."""
-        return problem.kind(x, theta).depends_on_decision
-
-    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """The support must not depend on x."""
-        check_score(problem, x, theta)

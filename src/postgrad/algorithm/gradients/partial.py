@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.problem.problem import Decision, Problem
@@ -22,11 +22,3 @@ class Partial(Gradient):
         """The cost with xi held fixed."""
         cost = problem.cost(x, problem.model(lax.stop_gradient(x), sample.theta).sample(sample.key))
         return cost, cost
-
-    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """No score, no baseline."""
-        del problem, x, theta
-        return False
-
-    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """Nothing: the estimator is biased on purpose."""

@@ -32,11 +32,6 @@ class Pathwise(Gradient):
         cost = problem.cost(x, xi)
         return cost, cost
 
-    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """No score, no baseline."""
-        del problem, x, theta
-        return False
-
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """If the model depends on x, draws must be differentiable in x."""
         kind = problem.kind(x, theta)

@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
-from postgrad.algorithm.gradients.gradient import Gradient, Sample, check_score, score_surrogate
+from postgrad.algorithm.gradients.gradient import Gradient, Sample, score_surrogate
 from postgrad.distributions.density import log_density
 from postgrad.problem.problem import Decision, Problem
 
@@ -19,17 +19,10 @@ class Score(Gradient):
     """
 
     unbiased: ClassVar[bool] = True
+    uses_score: ClassVar[bool] = True
 
     def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """Both terms at one draw."""
         return score_surrogate(
             problem, lambda x, xi: log_density(problem.model(x, sample.theta), xi), x, sample
         )
-
-    def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
-        """Where the model depends on x."""
-        return problem.kind(x, theta).depends_on_decision
-
-    def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
-        """The support must not depend on x."""
-        check_score(problem, x, theta)

@@ -32,10 +32,6 @@ class CVaR(Risk):
             quantile, SettingError, "quantile", "a number in [0, 1)", lambda q: (q >= 0) & (q < 1)
         )
 
-    def value(self, costs: Array) -> Array:
-        """The weighted sum."""
-        return self.weights(costs) @ costs
-
     def weights(self, costs: Array) -> Array:
         """1 / ((1 - q) m) for the worst, then what is left to a sum of one, then zero."""
         m = costs.shape[0]

@@ -24,9 +24,9 @@ class Risk(Module):
     it to the value and leaves the weights alone; the weights are the derivative of the value.
     """
 
-    @abc.abstractmethod
     def value(self, costs: Float[Array, " m"]) -> Float[Array, ""]:
-        """The risk of m equally likely costs."""
+        """The risk of m equally likely costs: their weighted sum, unless it is not linear."""
+        return self.weights(costs) @ costs
 
     @abc.abstractmethod
     def weights(self, costs: Float[Array, " m"]) -> Float[Array, " m"]:

@@ -36,10 +36,6 @@ class VaR(Risk):
             quantile, SettingError, "quantile", "a number in (0, 1)", lambda q: (q > 0) & (q < 1)
         )
 
-    def value(self, costs: Array) -> Array:
-        """The weighted sum."""
-        return self.weights(costs) @ costs
-
     def weights(self, costs: Array) -> Array:
         """Largest at the rank of the quantile."""
         m = costs.shape[0]

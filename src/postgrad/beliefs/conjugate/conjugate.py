@@ -16,6 +16,7 @@ from postgrad.distributions.density import log_density, log_formula, settle
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem, kind_of
 
 # How closely the model's log-density must be the family's, relative to its size.
@@ -66,20 +67,12 @@ class Conjugate(BeliefWithMemory):
     def estimate(self) -> PyTree:
         """argmax_theta psi(theta) . sum S, the maximum-likelihood estimate without the prior."""
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Adds the batch's statistics."""
         del key
-        each = jax.vmap(lambda y: self.statistics(likelihood, x, y))(batch)
-        total = jax.tree.map(lambda leaf: _weighted_sum(leaf, weight), each)
-        kept = self.data if self.memory.forget is None else self.data.scaled(self.memory.forget)
-        new = kept.add(total), self.memory.after(batch, weight)
+        each = jax.vmap(lambda y: self.statistics(likelihood, batch.x, y))(batch.y)
+        total = jax.tree.map(batch.total, each)
+        new = self.memory.fade(self.data).add(total), self.memory.after(batch)
         return eqx.tree_at(lambda belief: (belief.data, belief.memory), self, new)
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
@@ -140,13 +133,6 @@ def _agrees(belief: Conjugate, likelihood: Model, xs: Float[Array, "k ..."]) -> 
         return jnp.all(gaps <= _TOLERANCE * (1.0 + sizes))  # False if a gap is NaN
 
     return jnp.all(jax.vmap(holds)(xs, random.split(random.key(0), xs.shape[0])))
-
-
-def _weighted_sum(each: Float[Array, "D ..."], weight: Array | None) -> Array:
-    if weight is None:
-        return jnp.sum(each, axis=0)
-    wide = weight.reshape(-1, *(1,) * (each.ndim - 1))
-    return jnp.sum(jnp.where(wide > 0, wide * each, 0.0), axis=0)
 
 
 def hyperparameters(positive: dict[str, Any], **real: Any) -> dict[str, Array]:

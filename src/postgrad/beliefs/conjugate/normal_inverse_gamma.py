@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jax import random
 from jax.scipy.special import gammaln
+from jax.scipy.stats import t
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.conjugate.conjugate import Conjugate, along_axis, hyperparameters
@@ -86,14 +87,8 @@ class NormalInverseGamma(Conjugate):
         """Student's t in r: 2 a_t degrees of freedom around z (m_t - m)."""
         z, r, log_volume = self._standardise(model, x, y)
         a, b = self.concentration, self.rate
-        wide = 2.0 * b * (1.0 + z**2 / self.count)
-        log_t = (
-            gammaln(a + 0.5)
-            - gammaln(a)
-            - 0.5 * jnp.log(jnp.pi * wide)
-            - (a + 0.5) * jnp.log1p((r - z * self._shift()) ** 2 / wide)
-        )
-        return jnp.sum(log_t) - log_volume
+        scale = jnp.sqrt(b / a * (1.0 + z**2 / self.count))
+        return jnp.sum(t.logpdf(r, 2.0 * a, z * self._shift(), scale)) - log_volume
 
     def estimate(self) -> PyTree:
         """The sample's mean and standard deviation; 1e-3 for the latter, if there is no spread."""

@@ -4,11 +4,9 @@ import functools
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
-import numpy as np
 import numpyro.distributions as dist
 from jax import random
 from jax.scipy.linalg import solve_triangular
-from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.conjugate.conjugate import Conjugate, unknown
@@ -17,7 +15,7 @@ from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import gamma
-from postgrad.numerics.validate import as_array, check_covariance, is_concrete
+from postgrad.numerics.validate import as_array, as_covariance, as_number, as_positive
 from postgrad.problem.problem import Decision, Model
 
 
@@ -64,38 +62,24 @@ class NormalInverseWishart(Conjugate):
             PriorError: If the shapes do not fit, Psi is not positive definite, or a count is too
                 small.
         """
+        loc = as_array(loc, PriorError, "loc")
+        if loc.ndim != 1:
+            raise PriorError(f"loc must be a vector, got shape {loc.shape}")
+        d = loc.size
+        least = f"a number above d - 1 = {d - 1}"
+        concentration = as_number(
+            concentration, PriorError, "concentration", least, lambda number: number > d - 1
+        )
         self.prior = {
-            "loc": as_array(loc, PriorError, "loc"),
-            "count": as_array(count, PriorError, "count"),
-            "concentration": as_array(concentration, PriorError, "concentration"),
-            "rate_matrix": as_array(rate_matrix, PriorError, "rate_matrix"),
+            "loc": loc,
+            "count": as_positive(count, PriorError, "count"),
+            "concentration": concentration,
+            "rate_matrix": as_covariance(rate_matrix, PriorError, "rate_matrix", d),
         }
-        self._check()
-        d = self.prior["loc"].size
         self.data = Sum.zeros_like(
             {"w": jnp.zeros(()), "r": jnp.zeros(d), "rr": jnp.zeros((d, d)), "n": jnp.zeros(())}
         )
         self.memory = Memory(forget)
-
-    def _check(self) -> None:
-        loc, count = self.prior["loc"], self.prior["count"]
-        concentration, rate_matrix = self.prior["concentration"], self.prior["rate_matrix"]
-        if loc.ndim != 1 or rate_matrix.shape != (loc.size, loc.size):
-            raise PriorError(
-                f"loc must be a vector and rate_matrix a square matrix of its size, got shapes "
-                f"{loc.shape} and {rate_matrix.shape}"
-            )
-        if count.shape != () or concentration.shape != ():
-            raise PriorError("count and concentration must be single numbers")
-        if not is_concrete(self.prior):
-            return
-        if not float(count) > 0:
-            raise PriorError(f"count must be positive, got {count}")
-        if not float(concentration) > loc.size - 1:
-            raise PriorError(
-                f"concentration must exceed d - 1 = {loc.size - 1}, got {concentration}"
-            )
-        check_covariance(np.asarray(rate_matrix), PriorError, "rate_matrix")
 
     @property
     def loc(self) -> Float[Array, " d"]:
@@ -138,17 +122,10 @@ class NormalInverseWishart(Conjugate):
     def log_predictive(self, model: Model, x: Decision, y: Array) -> Array:
         """Multivariate t with n_t - d + 1 degrees of freedom around m_t + g."""
         centre, spread = self._read(model, x)
-        d = centre.size
-        root = jnp.linalg.cholesky(self.rate_matrix * (spread**2 + 1.0 / self.count))
-        z = solve_triangular(root, y - centre - self._shift(), lower=True)
-        n = self.concentration
-        return (
-            gammaln(0.5 * (n + 1.0))
-            - gammaln(0.5 * (n + 1.0 - d))
-            - 0.5 * d * jnp.log(jnp.pi)
-            - jnp.sum(jnp.log(jnp.diagonal(root)))
-            - 0.5 * (n + 1.0) * jnp.log1p(jnp.sum(z**2))
-        )
+        df = self.concentration - centre.size + 1.0
+        root = jnp.linalg.cholesky(self.rate_matrix * (spread**2 + 1.0 / self.count) / df)
+        law = dist.MultivariateStudentT(df, centre + self._shift(), root, validate_args=False)
+        return law.log_prob(y)
 
     def estimate(self) -> PyTree:
         """The sample's mean and covariance."""

@@ -25,7 +25,8 @@ from postgrad.beliefs.gaussian.linear import (
 from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
-from postgrad.numerics.validate import as_array, check_covariance, is_concrete
+from postgrad.numerics.validate import as_covariance, is_concrete
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # How many values of theta, near and far, linearity is tried at.
@@ -94,7 +95,7 @@ class Gaussian(BeliefWithMemory):
             self.prior_precision = jnp.diag(scales**-2.0)
         else:
             # The law with the precision C has the covariance C^-1.
-            matrix = _as_covariance(covariance_matrix, origin.size)
+            matrix = as_covariance(covariance_matrix, PriorError, "covariance_matrix", origin.size)
             self.prior_precision = normal_law(origin, matrix, jnp.zeros_like(origin)).covariance
         if is_concrete(self.prior_precision) and not np.isfinite(self.prior_precision).all():
             raise PriorError("the prior is so narrow that its precision is not a finite number")
@@ -117,20 +118,13 @@ class Gaussian(BeliefWithMemory):
         """P_t^-1, over all numbers of theta one after the other."""
         return self._law.covariance
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule, or Laplace's approximation to it."""
         del key
         faded = eqx.tree_at(lambda g: g.evidence, self, self.memory.fade(self.evidence))
         model = FlatModel(likelihood, self.prior_loc)
-        gained = self.rule.evidence(model, self._origin, faded._law, x, batch, weight)
-        new = faded.evidence.add(gained), self.memory.after(batch, weight)
+        gained = self.rule.evidence(model, self._origin, faded._law, batch)
+        new = faded.evidence.add(gained), self.memory.after(batch)
         return eqx.tree_at(lambda g: (g.evidence, g.memory), self, new)
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
@@ -215,15 +209,3 @@ def _as_scales(scale: PyTree, loc: PyTree) -> Float[Array, " d"]:
     if is_concrete(scales) and not bool(jnp.all(scales > 0)):
         raise PriorError(f"scale must be positive, got {float(scales.min())}")
     return scales
-
-
-def _as_covariance(covariance_matrix: Any, d: int) -> Float[Array, "d d"]:
-    matrix = as_array(covariance_matrix, PriorError, "covariance_matrix")
-    if matrix.shape != (d, d):
-        raise PriorError(
-            f"covariance_matrix must have {d} rows and columns, one for each number of theta, "
-            f"got shape {matrix.shape}"
-        )
-    if is_concrete(matrix):
-        check_covariance(np.asarray(matrix), PriorError, "covariance_matrix")
-    return matrix

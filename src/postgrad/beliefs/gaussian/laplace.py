@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,6 +18,7 @@ from postgrad.beliefs.belief import log_likelihood
 from postgrad.beliefs.gaussian.linear import FlatModel, NormalLaw, Rule
 from postgrad.distributions.density import log_density
 from postgrad.errors import ModelError
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, kind_of
 
 # Newton's method stops this close to the mode, in posterior standard deviations, or after this many
@@ -42,23 +43,20 @@ class Laplace(Rule):
     matter a little. On a linear normal model this is Bayes' rule.
     """
 
-    exact: ClassVar[bool] = False
+    exact: bool = eqx.field(static=True)
+
+    def __init__(self) -> None:
+        self.exact = False
 
     def evidence(
-        self,
-        model: FlatModel,
-        origin: Array,
-        law: NormalLaw,
-        x: Decision,
-        batch: Array,
-        weight: Array | None,
+        self, model: FlatModel, origin: Array, law: NormalLaw, batch: Batch
     ) -> tuple[Array, Array]:
         """The curvature at the mode, and the shift that moves the mean to the mode."""
         root = law.root
 
         # With theta = m + L'^-1 z, z is standard normal before the batch.
         def log_f(z: Array) -> Array:
-            return log_likelihood(model, x, law.mean + root @ z, batch, weight)
+            return log_likelihood(model, law.mean + root @ z, batch)
 
         best = _mode(log_f, origin.size)
         axes = law.lower @ best.axes

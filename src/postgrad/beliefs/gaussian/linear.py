@@ -2,7 +2,7 @@
 
 import abc
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,15 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax.flatten_util import ravel_pytree
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.distributions.density import settle
 from postgrad.errors import ModelError
+from postgrad.numerics.small_matrices import SMALL, cholesky, gram, solve_lower, solve_upper
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model
 
-# Up to this size matrices are factored by operations on their columns, which vectorise over runs.
-_SMALL = 8
 # How closely a model must be linear, relative to the terms of its mean.
 _TOLERANCE = 1e-8
 
@@ -48,7 +47,7 @@ class NormalLaw(eqx.Module):
     @eqx.filter_jit
     def at(self, z: Float[Array, "... d"]) -> Float[Array, "... d"]:
         """The point m + L'^-1 z, a draw if z is standard normal."""
-        if self.mean.size > _SMALL:
+        if self.mean.size > SMALL:
             return self.mean + z @ self.root.T
         return self.mean + jnp.sum(self.root * z[..., None, :], axis=-1)
 
@@ -95,17 +94,11 @@ class Rule(eqx.Module):
         exact: Whether the rule is Bayes' rule itself.
     """
 
-    exact: eqx.AbstractClassVar[bool]
+    exact: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def evidence(
-        self,
-        model: FlatModel,
-        origin: Float[Array, " d"],
-        law: NormalLaw,
-        x: Decision,
-        batch: Float[Array, "D ..."],
-        weight: Float[Array, " D"] | None,
+        self, model: FlatModel, origin: Float[Array, " d"], law: NormalLaw, batch: Batch
     ) -> tuple[Float[Array, "d d"], Float[Array, " d"]]:
         """The summands of a batch in (Q, s)."""
 
@@ -122,29 +115,21 @@ class Kalman(Rule):
     Q += A' V^-1 A,    s += A' V^-1 (y - A o - g),    f_hat = N(A m + g, A P^-1 A' + V).
     """
 
-    exact: ClassVar[bool] = True
+    exact: bool = eqx.field(static=True)
+
+    def __init__(self) -> None:
+        self.exact = True
 
     def evidence(
-        self,
-        model: FlatModel,
-        origin: Array,
-        law: NormalLaw,
-        x: Decision,
-        batch: Array,
-        weight: Array | None,
+        self, model: FlatModel, origin: Array, law: NormalLaw, batch: Batch
     ) -> tuple[Array, Array]:
         """Sums over the batch of differences from the prior's mean, so that no digits cancel."""
         del law
-        here = read(model(x, origin))
-        residual = jax.vmap(lambda y: here.whiten(here.values(y) - here.mean))(batch)
-        slope = here.whiten(_slope(model, x, origin))
-        if weight is None:
-            count, total = jnp.asarray(float(batch.shape[0])), jnp.sum(residual, axis=0)
-        else:
-            wide = weight[:, None]
-            count = jnp.sum(weight)
-            total = jnp.sum(jnp.where(wide > 0, wide * residual, 0.0), axis=0)
-        return count * gram(slope), jnp.sum(slope * total[:, None], axis=0)
+        here = read(model(batch.x, origin))
+        residual = jax.vmap(lambda y: here.whiten(here.values(y) - here.mean))(batch.y)
+        slope = here.whiten(_slope(model, batch.x, origin))
+        total = batch.total(residual)
+        return batch.size * gram(slope), jnp.sum(slope * total[:, None], axis=0)
 
     def log_mixture(self, model: FlatModel, law: NormalLaw, x: Decision, xi: Array) -> Array:
         """The density of a normal or a lognormal law."""
@@ -265,49 +250,3 @@ def _is_straight(model: FlatModel, places: Array, origin: Array, thetas: Array) 
         return straight & jnp.all(change <= _TOLERANCE * jnp.max(jnp.abs(here.root)))
 
     return jnp.all(jax.vmap(lambda x: jax.vmap(lambda theta: at(x, theta))(thetas))(places))
-
-
-def gram(a: Float[Array, "m d"]) -> Float[Array, "d d"]:
-    """a' a."""
-    if a.shape[1] > _SMALL:
-        return a.T @ a
-    return jnp.sum(a[:, :, None] * a[:, None, :], axis=0)
-
-
-def cholesky(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """The lower root L of L L'; NaN if the matrix is not positive definite."""
-    d = matrix.shape[0]
-    if d > _SMALL:
-        return jnp.linalg.cholesky(matrix)
-    columns = []
-    for k in range(d):
-        column = jnp.where(np.arange(d) >= k, matrix[:, k], 0.0) / jnp.sqrt(matrix[k, k])
-        matrix = matrix - column[:, None] * column
-        columns.append(column)
-    return jnp.stack(columns, axis=1)
-
-
-def solve_lower(lower: Float[Array, "d d"], b: Float[Array, "d ..."]) -> Float[Array, "d ..."]:
-    """L^-1 b."""
-    if lower.shape[0] > _SMALL:
-        return solve_triangular(lower, b, lower=True)
-    rows = []
-    for k in range(lower.shape[0]):
-        rows.append(b[k] / lower[k, k])
-        b = b - _column(lower[:, k], b.ndim) * rows[-1]
-    return jnp.stack(rows)
-
-
-def solve_upper(lower: Float[Array, "d d"], b: Float[Array, "d ..."]) -> Float[Array, "d ..."]:
-    """L'^-1 b."""
-    if lower.shape[0] > _SMALL:
-        return solve_triangular(lower, b, lower=True, trans=1)
-    rows = []
-    for k in reversed(range(lower.shape[0])):
-        rows.append(b[k] / lower[k, k])
-        b = b - _column(lower[k], b.ndim) * rows[-1]
-    return jnp.stack(rows[::-1])
-
-
-def _column(vector: Float[Array, " d"], ndim: int) -> Array:
-    return vector.reshape(-1, *(1,) * (ndim - 1))

@@ -16,6 +16,7 @@ from postgrad.beliefs.grid.weights import LogWeights, Weights
 from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 
@@ -88,22 +89,15 @@ class Grid(BeliefWithMemory):
         here = jnp.all(jnp.stack(jax.tree.leaves(equal)), axis=0)
         return jnp.sum(jnp.where(here, self.probabilities, 0.0))
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule."""
         del key
         weights = self.weights
         if isinstance(weights, LogWeights) and weights.prior is not None:
             weights = weights.faded(self.memory)
-        weights = weights.update(likelihood, self.points, x, batch, weight)
-        memory = self.memory.after(batch, weight)
-        return eqx.tree_at(lambda grid: (grid.weights, grid.memory), self, (weights, memory))
+        weights = weights.update(likelihood, self.points, batch)
+        new = weights, self.memory.after(batch)
+        return eqx.tree_at(lambda grid: (grid.weights, grid.memory), self, new)
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Draws by inversion: the first point whose cumulated probability exceeds u."""

@@ -2,12 +2,19 @@
 
 Loops over blocks need little memory and stay in the processor's caches. How many blocks are in use
 is a number in the program, not a shape, so that one program serves many points and few.
+
+`sweep` and `log_normaliser` are functions of one run. Under `vmap` they read each block once for
+all runs, with the runs along the last axis, over which compiled loops vectorise.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_batching import custom_vmap
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -15,6 +22,8 @@ from jaxtyping import Array, Float, Int, PyTree
 LEAF = 128
 # How many points `sort_out` takes at a time; points are padded to a multiple of this.
 SEARCHED = 128 * LEAF
+# The share l of the data before the search: see `SufficientWeights`.
+SHARE = 0.2
 # Up to this many statistics a product is written as a sum.
 _FEW = 32
 # Above -inf, so that differences from -inf are not NaN.
@@ -25,8 +34,7 @@ class Rows(eqx.Module):
     """Natural parameters and log-prior of points.
 
     Attributes:
-        natural: phi_i; the points of a block lie side by side in memory, so that loops over them
-            vectorise.
+        natural: phi_i.
         log_prior: log pi_0(theta_i); -inf where a block is padded.
         index: i.
         blocks: How many blocks are in use.
@@ -37,9 +45,11 @@ class Rows(eqx.Module):
     index: Int[Array, "blocks rows"]
     blocks: Int[Array, ""]
 
-    def log_weights(self, block: Array, statistics: Float[Array, " m"]) -> Float[Array, " rows"]:
+    def log_weights(
+        self, block: Array, statistics: Float[Array, "m runs"]
+    ) -> Float[Array, "rows runs"]:
         """log pi_0(theta_i) + phi_i . S for one block."""
-        return _product(self.natural[block], statistics) + self.log_prior[block]
+        return _product(self.natural[block], statistics) + self.log_prior[block][:, None]
 
     def leaf_log_weights(self, leaf: Array, statistics: Float[Array, " m"]) -> Array:
         """The same for one leaf."""
@@ -57,12 +67,12 @@ class Rows(eqx.Module):
         return jnp.swapaxes(self.natural, 1, 2).reshape(-1, self.natural.shape[1])
 
 
-def _product(natural: Float[Array, "m rows"], statistics: Float[Array, " m"]) -> Array:
+def _product(natural: Float[Array, "m rows"], statistics: Float[Array, "m runs"]) -> Array:
     """phi_i . S of each row; if there are few statistics, such that it fuses with what follows."""
     m = natural.shape[0]
     if m > _FEW:
-        return statistics @ natural
-    return sum((natural[k] * statistics[k] for k in range(m)), jnp.zeros(()))
+        return natural.T @ statistics
+    return sum((natural[k][:, None] * statistics[k] for k in range(m)), jnp.zeros(()))
 
 
 class Tally(eqx.Module):
@@ -91,22 +101,65 @@ def blank(rows: Rows) -> Tally:
     return Tally(jnp.full(count, -jnp.inf), nothing, nothing)
 
 
+def _vmap_as_stack(stack: Callable[[Rows, Any], Any]) -> Callable[[Rows, Any], Any]:
+    """A function of one run, from one of a stack of runs along axis 0 which share their rows.
+
+    `vmap` of the result calls `stack`: JAX's own rule would turn each write into a large array
+    inside the loop over blocks into a scatter, which is slow on CPUs.
+    """
+
+    @custom_vmap
+    def runs(rows: Rows, each: Any) -> Any:
+        return stack(rows, each)
+
+    @runs.def_vmap
+    def batch(size: int, batched: Any, rows: Rows, each: Any) -> tuple[Any, Any]:
+        if any(jax.tree.leaves(batched[0])):  # rows are not shared
+            axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, tuple(batched))
+            out = jax.vmap(stack, in_axes=axes, axis_size=size)(rows, each)
+        else:
+
+            def merge(is_batched: bool, leaf: Array) -> Array:
+                leaf = leaf if is_batched else jnp.broadcast_to(leaf, (size, *leaf.shape))
+                return leaf.reshape(-1, *leaf.shape[2:])
+
+            merged = runs(rows, jax.tree.map(merge, batched[1], each))
+            out = jax.tree.map(lambda leaf: leaf.reshape(size, -1, *leaf.shape[1:]), merged)
+        return out, jax.tree.map(lambda leaf: True, out)
+
+    def one(rows: Rows, own: Any) -> Any:
+        out = runs(rows, jax.tree.map(lambda leaf: leaf[None], own))
+        return jax.tree.map(lambda leaf: leaf[0], out)
+
+    return one
+
+
 @jax.jit  # outside of a program, a loop would be compiled anew at each call
 def sweep(rows: Rows, statistics: Float[Array, " m"], tally: Tally) -> Tally:
     """The tally of the blocks in use; the others stay as they were."""
-    put = lax.dynamic_update_index_in_dim
+    swept: Tally = _sweep(rows, (statistics, tally))
+    return swept
+
+
+@_vmap_as_stack
+def _sweep(rows: Rows, runs: tuple[Float[Array, "runs m"], Tally]) -> Tally:
+    statistics, tally = runs[0].T, runs[1]
+
+    def put(into: Array, new: Array, block: Array) -> Array:
+        return lax.dynamic_update_index_in_dim(into, new.T, block, 1)
 
     def visit(block: Array, tally: Tally) -> Tally:
-        leaves = rows.log_weights(block, statistics).reshape(-1, LEAF)
+        log_weights = rows.log_weights(block, statistics)
+        leaves = log_weights.reshape(-1, LEAF, log_weights.shape[1])
         peaks = jnp.max(leaves, axis=1)
         tops = jnp.maximum(peaks, _BOTTOM)
         sums = jnp.sum(jnp.exp(leaves - tops[:, None]), axis=1)
-        top = jnp.max(tops)
-        total = top + jnp.log(jnp.sum(sums * jnp.exp(tops - top)))
+        top = jnp.max(tops, axis=0)
+        total = top + jnp.log(jnp.sum(sums * jnp.exp(tops - top), axis=0))
         return Tally(
-            put(tally.blocks, total, block, 0),
-            put(tally.leaves, peaks + jnp.log(sums), block, 0),
-            put(tally.peaks, peaks, block, 0),
+            put(tally.blocks, total, block),
+            put(tally.leaves, peaks + jnp.log(sums), block),
+            put(tally.peaks, peaks, block),
         )
 
     return lax.fori_loop(0, rows.blocks, visit, tally)
@@ -115,22 +168,32 @@ def sweep(rows: Rows, statistics: Float[Array, " m"], tally: Tally) -> Tally:
 @jax.jit
 def log_normaliser(rows: Rows, statistics: Float[Array, " m"]) -> Float[Array, ""]:
     """log Z(S) = log sum_i w_i, whose gradient in S is the mean of phi under the weights."""
+    # JAX cannot differentiate the loop over blocks in reverse, but the gradient is known.
     fixed = lax.stop_gradient(statistics)
+    value, gradient = _log_normaliser(rows, fixed)
+    return value + gradient @ (statistics - fixed)
+
+
+@_vmap_as_stack
+def _log_normaliser(
+    rows: Rows, statistics: Float[Array, "runs m"]
+) -> tuple[Float[Array, " runs"], Float[Array, "runs m"]]:
+    """log Z(S) and its gradient."""
+    runs_last = statistics.T
 
     def visit(block: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         peak, total, moment = so_far
-        log_weights = rows.log_weights(block, fixed)
-        higher = jnp.maximum(peak, jnp.max(log_weights))
+        log_weights = rows.log_weights(block, runs_last)
+        higher = jnp.maximum(peak, jnp.max(log_weights, axis=0))
         weights = jnp.exp(log_weights - higher)
         shrink = jnp.exp(peak - higher)
-        total = total * shrink + jnp.sum(weights)
+        total = total * shrink + jnp.sum(weights, axis=0)
         return higher, total, moment * shrink + rows.natural[block] @ weights
 
-    start = (jnp.asarray(_BOTTOM), jnp.zeros(()), jnp.zeros_like(fixed))
+    nothing = jnp.zeros(len(statistics))
+    start = (nothing + _BOTTOM, nothing, jnp.zeros_like(runs_last))
     peak, total, moment = lax.fori_loop(0, rows.blocks, visit, start)
-    # JAX cannot differentiate the loop in reverse; its derivative is the moment.
-    slope = lax.stop_gradient(moment / total)
-    return lax.stop_gradient(peak + jnp.log(total)) + slope @ (statistics - fixed)
+    return peak + jnp.log(total), (moment / total).T
 
 
 def average(
@@ -139,7 +202,7 @@ def average(
     """sum_i w_i v_i / sum_i w_i over the blocks in use, with v_i of all points along axis 0."""
 
     def visit(block: Array, so_far: PyTree) -> PyTree:
-        shares = jnp.exp(rows.log_weights(block, statistics) - log_total)
+        shares = jnp.exp(rows.log_weights(block, statistics[:, None])[:, 0] - log_total)
 
         def add(total: Array, leaf: Array) -> Array:
             here = leaf.at[rows.index[block]].get(mode="clip")  # padded rows have no weight
@@ -152,16 +215,12 @@ def average(
 
 
 def sort_out(
-    rows: Rows,
-    statistics: Float[Array, "m runs"],
-    peak: Float[Array, " runs"],
-    gap: Array,
-    share: Array,
+    rows: Rows, statistics: Float[Array, "m runs"], peak: Float[Array, " runs"], gap: Array
 ) -> tuple[Array, Array]:
     """Which points are within `gap` nats of the peak in some run, and the weight of the others.
 
     Returns:
-        Marks, (blocks * rows,), and for each run log sum_out pi_0(theta_i) exp((1 - share) phi_i
+        Marks, (blocks * rows,), and for each run log sum_out pi_0(theta_i) exp((1 - SHARE) phi_i
         . S) over the points that are not marked.
     """
     natural, log_prior = rows.natural, rows.log_prior
@@ -171,13 +230,13 @@ def sort_out(
         prior = log_prior[block][:, None]
         below = natural[block].T @ statistics + prior - peak
         here = jnp.any(below >= -gap, axis=1)
-        tempered = jnp.exp(share * prior + (1.0 - share) * below)
+        tempered = jnp.exp(SHARE * prior + (1.0 - SHARE) * below)
         total += jnp.sum(jnp.where(here[:, None], 0.0, tempered), axis=0)
         return near.at[block].set(here), total
 
     start = (jnp.zeros(log_prior.shape, bool), jnp.zeros_like(peak))
     near, total = lax.fori_loop(0, log_prior.shape[0], visit, start)
-    return near.reshape(-1), (1.0 - share) * peak + jnp.log(total)
+    return near.reshape(-1), (1.0 - SHARE) * peak + jnp.log(total)
 
 
 def take(rows: Rows, index: Int[Array, "blocks rows"], count: Array) -> Rows:
@@ -190,9 +249,8 @@ def take(rows: Rows, index: Int[Array, "blocks rows"], count: Array) -> Rows:
         used = block * index.shape[1] + place < count
         source, row = index[block] // size, index[block] % size
         prior = jnp.where(used, rows.log_prior[source, row], -jnp.inf)
-        return put(taken[0], rows.natural[source, :, row].T, block, 0), put(
-            taken[1], prior, block, 0
-        )
+        phi = rows.natural[source, :, row].T
+        return put(taken[0], phi, block, 0), put(taken[1], prior, block, 0)
 
     blocks = (-(-count // index.shape[1])).astype(jnp.int32)
     nothing = jnp.zeros_like(rows.natural), jnp.full_like(rows.log_prior, -jnp.inf)

@@ -1,6 +1,5 @@
 """Product grids: all combinations of levels."""
 
-import math
 from typing import Any
 
 import jax
@@ -32,17 +31,14 @@ def product_grid(levels: PyTree) -> PyTree:
     leaves, tree = jax.tree.flatten(levels, is_leaf=_is_levels)
     # A vector's entries may have different numbers of levels, so they are kept apart.
     axes = [[_level(entry) for entry in _entries(leaf)] for leaf in leaves]
-    shape = [len(axis) for entries in axes for axis in entries]
-    if not shape or math.prod(shape) == 0:
+    flat = [axis for entries in axes for axis in entries]
+    if not flat or not all(axis.size for axis in flat):
         raise PriorError(f"levels must not be empty, got {levels!r}")
-    points, place = [], 0
+    columns = (mesh.ravel() for mesh in np.meshgrid(*flat, indexing="ij"))
+    points = []
     for leaf, entries in zip(leaves, axes, strict=True):
-        columns = []
-        for axis in entries:
-            along = axis.reshape([-1 if k == place else 1 for k in range(len(shape))])
-            columns.append(np.broadcast_to(along, shape).ravel())
-            place += 1
-        points.append(np.stack(columns, axis=-1) if _is_vector(leaf) else columns[0])
+        own = [next(columns) for _ in entries]
+        points.append(np.stack(own, axis=-1) if _is_vector(leaf) else own[0])
     return jax.tree.unflatten(tree, points)
 
 

@@ -21,6 +21,7 @@ chi-square, a few nats, however many data arrive: a bound that is small once sta
 exceed `TOLERANCE`, the stage is computed again with all points, so that no result depends on it.
 """
 
+import functools
 from typing import Self
 
 import equinox as eqx
@@ -35,6 +36,7 @@ from postgrad.beliefs.decision_shift import Shift, agrees, batch_statistics, fin
 from postgrad.beliefs.grid.natural_parameters import (
     LEAF,
     SEARCHED,
+    SHARE,
     Rows,
     Tally,
     average,
@@ -49,15 +51,16 @@ from postgrad.distributions.density import log_density
 from postgrad.distributions.exponential_families import ExponentialFamily, family_of
 from postgrad.numerics.cache_by_shape import compiled
 from postgrad.numerics.fixed import fixed
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
 
 # The weight that the points left out may have together, relative to the live points.
 TOLERANCE = 1e-10
 # From how many points on statistics are used, and how many points an assumption is tried on.
 LARGE, _TRIALS = 4096, 512
-# Points this many nats below the best are left out; the share l of the data before the search:
-# (1 - l) gap = 48 nats, of which the tolerance takes 23, are ample for the supremum's excess.
-_GAP, _SHARE = 60.0, 0.2
+# Points this many nats below the best are left out: (1 - SHARE) gap = 48 nats, of which the
+# tolerance takes 23, are ample for the supremum's excess.
+_GAP = 60.0
 # How many points a block has: few enough for a CPU's caches, many enough to keep a GPU busy.
 _BLOCK = {"cpu": SEARCHED // 8, "elsewhere": SEARCHED}
 
@@ -94,11 +97,9 @@ class SufficientWeights(Weights):
         values = self.everything.table() @ self.statistics[:-1] + self.everything.log_prior.ravel()
         return (values - jnp.max(values))[: self.size]
 
-    def update(
-        self, likelihood: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
-    ) -> Self:
+    def update(self, likelihood: Model, points: PyTree, batch: Batch) -> Self:
         """Adds the batch's statistics, and computes the weights of the live points."""
-        step, inside = self._observe(likelihood, points, x, batch, weight)
+        step, inside = self._observe(likelihood, points, batch)
         step = jnp.where(inside, step, jnp.nan)  # no point explains the data
         statistics, since = self.statistics + step, self.since + step.at[-1].set(0.0)
         tally = sweep(self.live, statistics[:-1], self.tally)
@@ -106,10 +107,10 @@ class SufficientWeights(Weights):
         return eqx.tree_at(_moving, self, (statistics, since, tally, missing))
 
     def _observe(
-        self, model: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
+        self, model: Model, points: PyTree, batch: Batch
     ) -> tuple[Float[Array, " k"], Bool[Array, ""]]:
         """The batch's statistics as if seen at x_0, and whether it lies inside the support."""
-        return batch_statistics(self.family, self.shift, model, x, first(points), batch, weight)
+        return batch_statistics(self.family, self.shift, model, first(points), batch)
 
     def pick(self, u: Array) -> tuple[Array, Array]:
         """Block, leaf and point, each by inversion of the rest of u."""
@@ -141,7 +142,7 @@ class SufficientWeights(Weights):
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
         """log Z(S + T(xi)) - log Z(S)."""
-        step, inside = self._observe(model, points, x, xi[None], None)
+        step, inside = self._observe(model, points, Batch(x, xi[None]))
         tilted = log_normaliser(self.live, self.statistics[:-1] + step[:-1])
         return tilted - self.tally.log_total + step[-1] + jnp.where(inside, 0.0, -jnp.inf)
 
@@ -181,15 +182,13 @@ class SufficientWeights(Weights):
         """
         # The points left out weigh next to nothing, so the best of all points is a live one.
         peak = jnp.max(self.tally.peaks, axis=(0, 1))
-        near, rest = _sort_out(
-            self.everything, self.statistics[:-1], peak, jnp.asarray(_GAP), jnp.asarray(_SHARE)
-        )
+        near, rest = _sort_out(self.everything, self.statistics[:-1], peak, jnp.asarray(_GAP))
         index = np.flatnonzero(near)
         padded = np.resize(index, self.live.index.shape).astype(np.int32)
         live, tally = _take(
             self.everything, jnp.asarray(padded), jnp.asarray(len(index)), self.statistics[:-1]
         )
-        since = jnp.concatenate([_SHARE * self.statistics[:-1], rest[None]])
+        since = jnp.concatenate([SHARE * self.statistics[:-1], rest[None]])
         missing = _bounds(self.family, since, tally)
         new = self._looking_at(live, since, tally, missing)
         return new if new.is_sound else self.unfocused()
@@ -210,10 +209,6 @@ def _bound(family: ExponentialFamily, since: Float[Array, " k"], tally: Tally) -
     return jnp.where(since[-1] > -jnp.inf, bound, 0.0)  # zero if no point is left out
 
 
-def _device() -> str:
-    return "cpu" if jax.default_backend() == "cpu" else "elsewhere"
-
-
 def _invert(mass: Float[Array, " k"], u: Array) -> tuple[Array, Array]:
     """The first entry whose running sum exceeds u of the total, and the rest of u within it."""
     cumulated = cumulate(mass)
@@ -227,11 +222,9 @@ _sweep = compiled(sweep_runs)
 
 
 @compiled
-def _sort_out(
-    rows: Rows, statistics: Array, peak: Array, gap: Array, share: Array
-) -> tuple[Array, Array]:
+def _sort_out(rows: Rows, statistics: Array, peak: Array, gap: Array) -> tuple[Array, Array]:
     runs = statistics.reshape(statistics.shape[0], -1)
-    near, rest = sort_out(rows, runs, peak.reshape(-1), gap, share)
+    near, rest = sort_out(rows, runs, peak.reshape(-1), gap)
     return near, rest.reshape(peak.shape)
 
 
@@ -243,10 +236,8 @@ def _take(rows: Rows, index: Array, count: Array, statistics: Array) -> tuple[Ro
 
 @compiled
 def _bounds(family: ExponentialFamily, since: Array, tally: Tally) -> Array:
-    def one(since: Array, tally: Tally) -> Array:
-        return _bound(family, since, tally)
-
-    return one(since, tally) if since.ndim == 1 else jax.vmap(one, in_axes=-1)(since, tally)
+    bound = functools.partial(_bound, family)
+    return bound(since, tally) if since.ndim == 1 else jax.vmap(bound, in_axes=-1)(since, tally)
 
 
 def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) -> Weights:
@@ -268,7 +259,7 @@ def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) 
     if family is None or (moves and shift is None):
         problem.check_models(x, points)
         return plain
-    block = _BLOCK[_device()]
+    block = _BLOCK["cpu" if jax.default_backend() == "cpu" else "elsewhere"]
     pad = -n % SEARCHED
     blocks = jax.tree.map(lambda leaf: _in_blocks(leaf, pad, block), points)
     natural, wrong = _tabulate(family, problem.model, x, blocks)

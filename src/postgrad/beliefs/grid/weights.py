@@ -13,6 +13,7 @@ from postgrad.beliefs.belief import log_likelihood
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
 from postgrad.numerics.fixed import fixed
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model
 
 # Up to this many entries a running sum is a product with a small triangular matrix: more arithmetic
@@ -29,9 +30,7 @@ class Weights(eqx.Module):
         """log w_i; the largest is zero."""
 
     @abc.abstractmethod
-    def update(
-        self, likelihood: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
-    ) -> Self:
+    def update(self, likelihood: Model, points: PyTree, batch: Batch) -> Self:
         """Bayes' rule: w_i prod_j f(y_j; x, theta_i)."""
 
     @abc.abstractmethod
@@ -85,11 +84,9 @@ class LogWeights(Weights):
         gained = jnp.where(impossible, 0.0, self.values - self.prior)
         return type(self)(memory.fade(gained) + self.prior, self.prior)
 
-    def update(
-        self, likelihood: Model, points: PyTree, x: Decision, batch: Array, weight: Array | None
-    ) -> Self:
+    def update(self, likelihood: Model, points: PyTree, batch: Batch) -> Self:
         """Adds the batch's log-likelihood at each point."""
-        log_f = jax.vmap(lambda theta: log_likelihood(likelihood, x, theta, batch, weight))
+        log_f = jax.vmap(lambda theta: log_likelihood(likelihood, theta, batch))
         values = self.values + log_f(points)
         return type(self)(values - jnp.max(values), self.prior)
 

@@ -20,7 +20,8 @@ from postgrad.distributions.density import log_density, settle
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
-from postgrad.numerics.validate import as_array, as_count, is_concrete
+from postgrad.numerics.validate import as_array, as_count, as_number, is_concrete
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
 
 # Values that agree to this, relative to their size, share a slot.
@@ -96,15 +97,15 @@ class DirichletProcess(BeliefWithMemory):
                 needs more atoms.
         """
         self.base = _as_base(base)
-        self.concentration = as_array(concentration, PriorError, "concentration")
+        self.concentration = as_number(
+            concentration, PriorError, "concentration", "a number, zero or more", lambda a: a >= 0
+        )
         self.atoms = as_count(atoms, PriorError, "atoms")
         capacity = as_count(capacity, PriorError, "capacity")
-        if self.concentration.shape != ():
-            raise PriorError(
-                f"concentration must be one number, got shape {self.concentration.shape}"
-            )
-        if is_concrete(self.concentration):
-            _check_concentration(float(self.concentration), self.atoms)
+        if is_concrete(self.concentration) and (a := float(self.concentration)) > 0:
+            needed = 1 + math.ceil(math.log(a / _EXCESS) / math.log1p(2.0 / a))
+            if self.atoms < needed:
+                raise PriorError(f"concentration {a:g} needs {needed} atoms at least, got {atoms}")
         self.values = jnp.zeros((capacity, *self.base.event_shape))
         self.weights = jnp.zeros(capacity)
         self.moved = jnp.zeros(())
@@ -119,32 +120,19 @@ class DirichletProcess(BeliefWithMemory):
         """
         return self.moved / jnp.maximum(jnp.sum(self.weights), jnp.finfo(float).tiny)
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Adds the weight of each observation to its slot, or a new slot."""
         del key
-        new, inside, _ = jax.vmap(lambda y: self._undo(likelihood, x, y))(batch)
-        fresh = jnp.ones(batch.shape[0]) if weight is None else jnp.maximum(weight, 0.0)
+        new, inside, _ = jax.vmap(lambda y: self._undo(likelihood, batch.x, y))(batch.y)
+        weight = batch.weight
+        fresh = jnp.ones(len(batch.y)) if weight is None else jnp.maximum(weight, 0.0)
         weights = jnp.concatenate([self.memory.fade(self.weights), fresh])
         values = jnp.concatenate([self.values, new])
         possible = jnp.all(inside | (fresh == 0)) & ~jnp.any(jnp.isnan(weights))
         values, weights, moved = _keep(values, weights, self.weights.shape[0])
-        return eqx.tree_at(
-            lambda belief: (belief.values, belief.weights, belief.moved, belief.memory),
-            self,
-            (
-                values,
-                jnp.where(possible, weights, jnp.nan),
-                self.memory.fade(self.moved) + moved,
-                self.memory.after(batch, weight),
-            ),
-        )
+        weights = jnp.where(possible, weights, jnp.nan)
+        after = values, weights, self.memory.fade(self.moved) + moved, self.memory.after(batch)
+        return eqx.tree_at(lambda b: (b.values, b.weights, b.moved, b.memory), self, after)
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Draws of F; NaN after impossible data, and if a = 0 before any data."""
@@ -205,10 +193,9 @@ class DirichletProcess(BeliefWithMemory):
         Raises:
             ModelError: If it does not.
         """
-        models = {"model": problem.model, "observation": problem.observation}
-        for role, model in models.items():
-            if model is not None:
-                self._check(role, model, problem.decisions(x))
+        self._check("model", problem.model, problem.decisions(x))
+        if problem.observation is not None:
+            self._check("observation", problem.observation, problem.decisions(x))
         return self
 
     def _check(self, role: str, model: Model, xs: Float[Array, "k ..."]) -> None:
@@ -256,15 +243,6 @@ def _as_base(base: Any) -> Any:
     return base
 
 
-def _check_concentration(a: float, atoms: int) -> None:
-    if a < 0:
-        raise PriorError(f"concentration must not be negative, got {a}")
-    if a > 0:
-        needed = 1 + math.ceil(math.log(a / _EXCESS) / math.log1p(2.0 / a))
-        if atoms < needed:
-            raise PriorError(f"concentration {a:g} needs {needed} atoms at least, got {atoms}")
-
-
 def _returned(model: Model, x: Decision, theta: PyTree) -> Any:
     """The model's distribution at theta, or else at theta = 1; None if neither can be computed."""
     with warnings.catch_warnings():
@@ -310,14 +288,6 @@ def _sticks(key: Array, a: Array, shape: tuple[int, ...]) -> Float[Array, "... n
     return ends[..., :-1] - ends[..., 1:]
 
 
-@functools.partial(jax.jit, static_argnums=2)
-def _keep(
-    values: Float[Array, "n ..."], weights: Float[Array, " n"], capacity: int
-) -> tuple[Float[Array, "c ..."], Float[Array, " c"], Float[Array, ""]]:
-    """At most `capacity` values, and the sum of weight times distance that merging moved."""
-    return _squeeze(*_share(values, weights), capacity)
-
-
 def _share(
     values: Float[Array, "n ..."], weights: Float[Array, " n"]
 ) -> tuple[Float[Array, "n ..."], Float[Array, " n"]]:
@@ -335,10 +305,11 @@ def _share(
     return jnp.zeros_like(values).at[place].set(values, mode="drop"), shared
 
 
-def _squeeze(
+@functools.partial(jax.jit, static_argnums=2)
+def _keep(
     values: Float[Array, "n ..."], weights: Float[Array, " n"], capacity: int
 ) -> tuple[Float[Array, "c ..."], Float[Array, " c"], Float[Array, ""]]:
-    """Merges values until they fit; see `_keep`."""
+    """At most `capacity` values, and the sum of weight times distance that merging moved."""
     n = weights.shape[0]
     index = jnp.arange(n)
 
@@ -355,7 +326,8 @@ def _squeeze(
         weights = weights[after].at[-1].set(0.0)
         return values, weights, moved + cost
 
-    values, weights, moved = lax.while_loop(too_many, unite, (values, weights, jnp.zeros(())))
+    start = (*_share(values, weights), jnp.zeros(()))
+    values, weights, moved = lax.while_loop(too_many, unite, start)
     return values[:capacity], weights[:capacity], moved
 
 

@@ -22,8 +22,9 @@ from postgrad.beliefs.sampled.moved_draws import MOST_ROUNDS, MovedDraws, first_
 from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
 from postgrad.numerics.fixed import fixed
-from postgrad.numerics.validate import as_array, as_count, is_concrete
-from postgrad.problem.problem import Decision, Model
+from postgrad.numerics.validate import as_count, as_number
+from postgrad.problem.batch import Batch
+from postgrad.problem.problem import Model
 
 # The first step sizes, times d^(-1/3), and the acceptance probability that goes with the first.
 _ADJUSTED, _UNADJUSTED, _ACCEPTANCE = 0.5 * 1.65**2, 0.1, 0.574
@@ -112,12 +113,11 @@ class Langevin(MovedDraws):
         self.adapts = adjusted and step_size is None
         if step_size is None:
             step_size = (_ADJUSTED if adjusted else _UNADJUSTED) / self.prior.size ** (1 / 3)
-        self.step_size = as_array(step_size, SettingError, "step_size")
         most = math.inf if adjusted else 0.5
-        if self.step_size.shape != () or (
-            is_concrete(self.step_size) and not 0 < float(self.step_size) < most
-        ):
-            raise SettingError(f"step_size must be a number in (0, {most}), got {step_size!r}")
+        allowed = f"a number in (0, {most})"
+        self.step_size = as_number(
+            step_size, SettingError, "step_size", allowed, lambda size: 0 < size < most
+        )
         self.kept = None
         self.positions = first_positions(self.prior, count, seed)
         self.memory = Memory(forget)
@@ -127,29 +127,20 @@ class Langevin(MovedDraws):
         """All the same."""
         return LogWeights(jnp.zeros(self.positions.shape[0]))
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Takes steps on the new posterior, from the chains' positions.
 
         Raises:
             SettingError: Without a key, or before `bind`.
         """
-        bridge, positions, key = self.bridge(likelihood, x, batch, weight, key)
+        bridge, positions, key = self.bridge(likelihood, batch, key)
         n = positions.shape[0]
 
-        def is_far(carry: tuple[Array, Array, Array, Array]) -> Array:
+        def is_far(carry: PyTree) -> Array:
             i, phi, _, _ = carry
             return (i < MOST_ROUNDS) & (phi < 1.0)
 
-        def approach(
-            carry: tuple[Array, Array, Array, Array],
-        ) -> tuple[Array, Array, Array, Array]:
+        def approach(carry: PyTree) -> PyTree:
             i, phi, z, step_size = carry
             key_lost, key_steps = random.split(random.fold_in(key, i))
             change = jax.vmap(lambda z: bridge.change(bridge.past(z), bridge.present(z)))(z)
@@ -172,11 +163,8 @@ class Langevin(MovedDraws):
         _, _, positions, step_size = lax.while_loop(is_far, approach, start)
         kept = bridge.crossed()
         positions = jnp.where(kept.is_whole, positions, jnp.nan)
-        return eqx.tree_at(
-            lambda self: (self.kept, self.positions, self.step_size, self.memory),
-            self,
-            (kept, positions, step_size, self.memory.after(batch, weight)),
-        )
+        new = kept, positions, step_size, self.memory.after(batch)
+        return eqx.tree_at(lambda b: (b.kept, b.positions, b.step_size, b.memory), self, new)
 
     def _run(
         self,

@@ -19,7 +19,8 @@ from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.kept_likelihood import KeptLikelihood
 from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
-from postgrad.problem.problem import Decision, Model
+from postgrad.problem.batch import Batch
+from postgrad.problem.problem import Model
 
 LogDensity = Callable[[Float[Array, " d"]], Float[Array, ""]]
 
@@ -43,29 +44,24 @@ class Bridge(eqx.Module):
         kept: l_{t-1}.
         memory: lambda.
         likelihood: f.
-        x: The decision in force when the batch arose.
         batch: y_t.
-        weight: How much each observation counts.
     """
 
     prior: Prior
     kept: KeptLikelihood
     memory: Memory
     likelihood: Model
-    x: Decision
-    batch: Float[Array, "D ..."]
-    weight: Float[Array, " D"] | None
+    batch: Batch
 
     def past(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """l_{t-1}(z)."""
-        log_f = self.kept.log_likelihood(self.likelihood, self.prior.constrain(z))
-        return _or_impossible(log_f)
+        theta = self.prior.constrain(z)
+        return _or_impossible(self.kept.log_likelihood(self.likelihood, theta))
 
     def present(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """l(y_t; z)."""
         theta = self.prior.constrain(z)
-        log_f = log_likelihood(self.likelihood, self.x, theta, self.batch, self.weight)
-        return _or_impossible(log_f)
+        return _or_impossible(log_likelihood(self.likelihood, theta, self.batch))
 
     def change(self, past: Array | None, present: Array) -> Array:
         """The bracket."""
@@ -80,8 +76,7 @@ class Bridge(eqx.Module):
 
     def crossed(self) -> KeptLikelihood:
         """l_t."""
-        past = self.kept.faded(self.memory)
-        return past.add(self.likelihood, self.x, self.batch, self.weight)
+        return self.kept.faded(self.memory).add(self.likelihood, self.batch)
 
 
 def _or_impossible(log_f: Array) -> Array:
@@ -162,14 +157,16 @@ class Kernel(NamedTuple):
 
     Attributes:
         init: (u, log-density) -> state.
-        step: (key, state, log-density, step size) -> (state, acceptance probability).
+        step: (key, state, log-density, *settings) -> (state, what blackjax tells of the step).
+        settings: Step size -> what `step` takes besides.
         size: The optimal step size for a normal target in d dimensions.
         acceptance: The acceptance probability at that step size.
         most: The largest multiple of that step size.
     """
 
     init: Callable[[Array, LogDensity], Any]
-    step: Callable[[Array, Any, LogDensity, Array], tuple[Any, Array]]
+    step: Callable[..., tuple[Any, Any]]
+    settings: Callable[[Array], tuple[Any, ...]]
     size: float
     acceptance: float
     most: float = 1e3
@@ -193,42 +190,32 @@ def _random_walk(d: int) -> Kernel:
     """A normal step; 2.38 / sqrt(d) is optimal, and accepted 0.234 of the time for large d."""
     from blackjax.mcmc import random_walk
 
-    kernel = random_walk.build_additive_step()
+    def settings(size: Array) -> tuple[Any, ...]:
+        return (random_walk.normal(jnp.full(d, size)),)
 
-    def step(key: Array, state: Any, log_density: LogDensity, size: Array) -> tuple[Any, Array]:
-        stride = random_walk.normal(jnp.full(d, size))
-        state, info = kernel(key, state, log_density, stride)
-        return state, info.acceptance_rate
-
-    return Kernel(random_walk.init, step, 2.38 / d**0.5, 0.234 + 0.206 / d)
+    step = random_walk.build_additive_step()
+    return Kernel(random_walk.init, step, settings, 2.38 / d**0.5, 0.234 + 0.206 / d)
 
 
 def _mala(d: int) -> Kernel:
     """size times gradient + sqrt(2 size) noise; 2 size = 1.65^2 / d^(1/3) is optimal."""
     from blackjax.mcmc import mala
 
-    kernel = mala.build_kernel()
-
-    def step(key: Array, state: Any, log_density: LogDensity, size: Array) -> tuple[Any, Array]:
-        state, info = kernel(key, state, log_density, size)
-        return state, info.acceptance_rate
-
-    return Kernel(mala.init, step, 0.5 * 1.65**2 / d ** (1 / 3), 0.574)
+    best = 0.5 * 1.65**2 / d ** (1 / 3)
+    return Kernel(mala.init, mala.build_kernel(), lambda size: (size,), best, 0.574)
 
 
 def _hmc(d: int) -> Kernel:
     """A quarter of a normal target's period, after which z is uncorrelated with its start."""
     from blackjax.mcmc import hmc
 
-    kernel = hmc.build_kernel()
     quarter = 0.5 * math.pi
     count = math.ceil(quarter * d**0.25)
 
-    def step(key: Array, state: Any, log_density: LogDensity, size: Array) -> tuple[Any, Array]:
-        state, info = kernel(key, state, log_density, size, jnp.ones(d), count)
-        return state, info.acceptance_rate
+    def settings(size: Array) -> tuple[Any, ...]:
+        return size, jnp.ones(d), count
 
-    return Kernel(hmc.init, step, quarter / count, 0.75, 1.0)
+    return Kernel(hmc.init, hmc.build_kernel(), settings, quarter / count, 0.75, 1.0)
 
 
 _KERNELS = {"random-walk": _random_walk, "mala": _mala, "hmc": _hmc}
@@ -276,11 +263,10 @@ def move(
     def once(carry: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
         i, state, size = carry
         keys = random.split(random.fold_in(key, i), n)
-        stepped = jax.vmap(lambda k, s: kernel.step(k, s, target, size * kernel.size))
-        state, accepted = stepped(keys, state)
-        wanted = size * jnp.exp(jnp.mean(accepted) - kernel.acceptance)
-        size = jnp.clip(wanted, 1e-3, kernel.most)
-        return i + 1, state, size
+        settings = kernel.settings(size * kernel.size)
+        state, told = jax.vmap(lambda k, s: kernel.step(k, s, target, *settings))(keys, state)
+        wanted = size * jnp.exp(jnp.mean(told.acceptance_rate) - kernel.acceptance)
+        return i + 1, state, jnp.clip(wanted, 1e-3, kernel.most)
 
     begun = jax.vmap(lambda u: kernel.init(u, target))(start)
     _, state, size = lax.while_loop(go_on, once, (jnp.zeros((), jnp.int32), begun, size))

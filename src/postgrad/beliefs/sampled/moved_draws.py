@@ -18,6 +18,7 @@ from postgrad.beliefs.sampled.prior import Prior
 from postgrad.beliefs.sufficient_totals import renewed
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # Temperatures on the way to one posterior, at most: some hundred take a prior to one that is a
@@ -90,7 +91,7 @@ class MovedDraws(BeliefWithMemory):
         return eqx.tree_at(lambda self: self.kept, self, kept, is_leaf=lambda node: node is None)
 
     def bridge(
-        self, likelihood: Model, x: Decision, batch: Array, weight: Array | None, key: Array | None
+        self, likelihood: Model, batch: Batch, key: Array | None
     ) -> tuple[Bridge, Float[Array, "n d"], Array]:
         """The way from pi_{t-1} to pi_t, the draws to begin with, and a key for their moves.
 
@@ -109,7 +110,7 @@ class MovedDraws(BeliefWithMemory):
             lambda: self.positions,
             lambda: self.prior.draw(key_first, self.positions.shape[0]),
         )
-        bridge = Bridge(self.prior, self.kept, self.memory, likelihood, x, batch, weight)
+        bridge = Bridge(self.prior, self.kept, self.memory, likelihood, batch)
         return bridge, positions, key
 
 

@@ -25,7 +25,8 @@ from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import as_count
-from postgrad.problem.problem import Decision, Model
+from postgrad.problem.batch import Batch
+from postgrad.problem.problem import Model
 
 
 class _Cloud(eqx.Module):
@@ -126,20 +127,13 @@ class Particles(MovedDraws):
         """(sum w_i)^2 / sum w_i^2: how many particles of equal weight would be as good."""
         return effective_count(self.log_weights)
 
-    def update(
-        self,
-        likelihood: Model,
-        x: Decision,
-        batch: Array,
-        weight: Array | None = None,
-        key: Array | None = None,
-    ) -> Self:
+    def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Weighs the particles, and moves them when the effective number is below half.
 
         Raises:
             SettingError: Without a key, or before `bind`.
         """
-        bridge, positions, key = self.bridge(likelihood, x, batch, weight, key)
+        bridge, positions, key = self.bridge(likelihood, batch, key)
         kernel = kernel_of(self.move, self.prior.size)
         present = jax.vmap(bridge.present)(positions)
         cloud = _Cloud(positions, self.log_weights, self.gained, present, self.step)
@@ -178,16 +172,10 @@ class Particles(MovedDraws):
         kept = bridge.crossed()
         log_weights = jnp.where(kept.is_whole, log_weights, jnp.nan)
         gained = None if cloud.past is None else self.memory.fade(cloud.past) + cloud.present
+        log_weights, memory = log_weights - jnp.max(log_weights), self.memory.after(batch)
         return eqx.tree_at(
             lambda b: (b.kept, b.positions, b.log_weights, b.gained, b.step, b.memory),
             self,
-            (
-                kept,
-                cloud.positions,
-                log_weights - jnp.max(log_weights),
-                gained,
-                cloud.step,
-                self.memory.after(batch, weight),
-            ),
+            (kept, cloud.positions, log_weights, gained, cloud.step, memory),
             is_leaf=lambda node: node is None,
         )

@@ -11,6 +11,7 @@ import numpy as np
 from jax import random
 from jax.tree_util import keystr, tree_flatten_with_path
 from jaxtyping import Array, Bool, Float, PyTree
+from numpyro.distributions import Distribution, biject_to
 
 from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed
@@ -66,7 +67,9 @@ class Prior(eqx.Module):
         ranks = sorted(range(len(names)), key=names.__getitem__)
         self.numbers = tuple(numbers[i] for i in ranks)
         self.order = tuple(ranks.index(i) for i in range(len(names)))
-        self.shapes = tuple(_transform(part).inverse_shape(part.event_shape) for part in parts)
+        self.shapes = tuple(
+            biject_to(part.support).inverse_shape(part.event_shape) for part in parts
+        )
 
     @property
     def parts(self) -> PyTree:
@@ -115,7 +118,7 @@ class Prior(eqx.Module):
         """log p(z)."""
         total = jnp.zeros(())
         for part, entry in self._split(z):
-            transform = _transform(part)
+            transform = biject_to(part.support)
             theta = transform(entry)
             total += jnp.sum(part.log_prob(theta))
             total += jnp.sum(transform.log_abs_det_jacobian(entry, theta))
@@ -124,12 +127,14 @@ class Prior(eqx.Module):
     def constrain(self, z: Float[Array, " d"]) -> PyTree:
         """theta = c(z)."""
         tree = jax.tree.structure(self.parts, is_leaf=_is_leaf)
-        return jax.tree.unflatten(tree, [_transform(part)(entry) for part, entry in self._split(z)])
+        return jax.tree.unflatten(
+            tree, [biject_to(part.support)(entry) for part, entry in self._split(z)]
+        )
 
     def unconstrain(self, theta: PyTree) -> Float[Array, " d"]:
         """The z of a theta inside the support; finite even if theta is on its boundary."""
         flat = jax.tree.map(
-            lambda part, entry: _transform(part).inv(entry).ravel(),
+            lambda part, entry: biject_to(part.support).inv(entry).ravel(),
             self.parts,
             theta,
             is_leaf=_is_leaf,
@@ -145,8 +150,8 @@ class Prior(eqx.Module):
         """Each distribution with its entry of z."""
         parts = jax.tree.leaves(self.parts, is_leaf=_is_leaf)
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
-        for part, shape, end in zip(parts, self.shapes, ends, strict=True):
-            yield part, z[end - math.prod(shape) : end].reshape(shape)
+        for part, shape, entry in zip(parts, self.shapes, jnp.split(z, ends[:-1]), strict=True):
+            yield part, entry.reshape(shape)
 
 
 @eqx.filter_jit
@@ -158,27 +163,14 @@ def _draw(prior: Prior, key: Array, count: int) -> tuple[Float[Array, "count d"]
 
 
 def _is_leaf(node: Any) -> bool:
-    return node is None or _is_distribution(node)
-
-
-def _is_distribution(node: Any) -> bool:
-    from numpyro.distributions import Distribution
-
-    return isinstance(node, Distribution)
-
-
-def _transform(part: Any) -> Any:
-    """From R^k to the support."""
-    from numpyro.distributions import biject_to
-
-    return biject_to(part.support)
+    return node is None or isinstance(node, Distribution)
 
 
 def _names(part: Any) -> Iterator[str]:
     """A name for each leaf of a distribution, in the order of the leaves."""
     for name in type(part).gather_pytree_data_fields():
         value = vars(part).get(name)
-        if _is_distribution(value):
+        if isinstance(value, Distribution):
             yield from (f"{name}.{inner}" for inner in _names(value))
         else:
             yield from (f"{name}.{i}" for i in range(len(jax.tree.leaves(value))))
@@ -186,14 +178,14 @@ def _names(part: Any) -> Iterator[str]:
 
 def _checked(name: str, entry: Any) -> Any:
     """A proper distribution of real numbers with float64 parameters, or an error."""
-    if not _is_distribution(entry):
+    if not isinstance(entry, Distribution):
         raise PriorError(f"{name} must be a distribution, got {entry!r}")
     kind = type(entry).__name__
     part = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), entry.to_event())
     if part.support is None or part.support.is_discrete:
         raise PriorError(f"{name} must be a distribution of real numbers, got {kind}")
     try:
-        _transform(part)
+        biject_to(part.support)
     except NotImplementedError as problem:
         raise PriorError(f"{name} must have a support that R^k maps onto, got {kind}") from problem
     if is_concrete(part) and not bool(has_proper_parameters(part)):

@@ -5,7 +5,7 @@ import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from postgrad.errors import FeasibleSetError
-from postgrad.numerics.validate import as_array, as_number
+from postgrad.numerics.validate import as_array, as_positive
 from postgrad.problem.feasible.box import as_decision
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
@@ -28,9 +28,7 @@ class Ball(FeasibleSet):
 
     def __init__(self, center: npt.ArrayLike, radius: npt.ArrayLike):
         self.center = as_array(center, FeasibleSetError, "center")
-        self.radius = as_number(
-            radius, FeasibleSetError, "radius", "a positive number", lambda radius: radius > 0
-        )
+        self.radius = as_positive(radius, FeasibleSetError, "radius")
 
     def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Along the straight line to the centre."""

@@ -49,19 +49,16 @@ def as_bounds(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
     """`low` and `high` as float64 arrays with low <= high; infinity means no bound on that side."""
     lows, highs = _as_side(low, -np.inf, "low"), _as_side(high, np.inf, "high")
     try:
-        np.broadcast_shapes(lows.shape, highs.shape)
+        below, above = jnp.broadcast_arrays(lows, highs)
     except ValueError as problem:
         shapes = f"{lows.shape} and {highs.shape}"
         raise FeasibleSetError(f"low and high must fit one shape, got {shapes}") from problem
-    if is_concrete(lows, highs):
-        below, above = np.broadcast_arrays(np.asarray(lows), np.asarray(highs))
-        crossed = below > above
-        if crossed.any():
-            where = tuple(np.argwhere(crossed)[0].tolist())
-            place = f" at index {list(where)}" if where else ""
-            raise FeasibleSetError(
-                f"low must not exceed high, got low {below[where]} > high {above[where]}{place}"
-            )
+    if is_concrete(lows, highs) and np.any(below > above):
+        where = tuple(np.argwhere(below > above)[0].tolist())
+        place = f" at index {list(where)}" if where else ""
+        raise FeasibleSetError(
+            f"low must not exceed high, got low {below[where]} > high {above[where]}{place}"
+        )
     return lows, highs
 
 

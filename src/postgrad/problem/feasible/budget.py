@@ -70,22 +70,19 @@ class Budget(FeasibleSet):
         def bought(price: Array) -> Array:
             return jnp.clip(v - price * w, low, high)
 
-        def excess_of(each: Array) -> Array:
+        def excess(each: Array) -> Array:
             return jnp.sum(w * each) - self.total
-
-        def excess(price: Array) -> Array:
-            return excess_of(bought(price))
 
         # Entry i is at high up to the price leave[i], at low from arrive[i] on, and linear between,
         # so the excess is linear between neighbouring knots, and falls.
         leave, arrive = (v - high) / w, (v - low) / w
         knots = jnp.sort(jnp.maximum(jnp.concatenate([jnp.zeros(1), leave, arrive]), 0.0))
 
-        # Bisection over the knots: excess(knots[first]) > 0 >= excess(knots[last]).
+        # Bisection over the knots: the excess is positive at knots[first], and not at knots[last].
         def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             first, last = ends
             middle = (first + last) // 2
-            over = excess(knots[middle]) > 0
+            over = excess(bought(knots[middle])) > 0
             return jnp.where(over, middle, first), jnp.where(over, last, middle)
 
         ends = (jnp.asarray(0), jnp.asarray(knots.size - 1))
@@ -96,16 +93,16 @@ class Budget(FeasibleSet):
         # If no entry moves, the price is the last knot: infinite for infinite x, which gives NaN.
         moving = (leave <= knots[first]) & (arrive >= knots[last])
         slope = jnp.sum(jnp.where(moving, w**2, 0.0))
-        price = jnp.minimum(knots[first] + excess(knots[first]) / slope, knots[last])
-        bound = bought(price)
-        rest = (jnp.sum(w * bound) - self.total) / slope
+        bound = bought(knots[first])
+        bound = bought(jnp.minimum(knots[first] + excess(bound) / slope, knots[last]))
+        rest = excess(bound) / slope
         bound = jnp.clip(jnp.where(moving, bound - rest * w, bound), low, high)
 
-        free = jnp.asarray(0.0)
-        nearest = jnp.where(excess(free) <= 0, bought(free), bound)
+        free = jnp.clip(v, low, high)
+        nearest = jnp.where(excess(free) <= 0, free, bound)
         # The budget must be kept exactly, in whatever order its terms are added.
         eps = v.size * jnp.finfo(v.dtype).eps * jnp.sum(jnp.abs(w * nearest))
-        spare = jnp.where(excess_of(nearest) > -eps, 2.0 * eps / jnp.sum(w), 0.0)
+        spare = jnp.where(excess(nearest) > -eps, 2.0 * eps / jnp.sum(w), 0.0)
         nearest = jnp.maximum(nearest - spare, jnp.minimum(nearest, low))
         return nearest.reshape(x.shape).astype(x.dtype)
 

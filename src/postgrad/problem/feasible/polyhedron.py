@@ -89,8 +89,7 @@ class _Iterate(NamedTuple):
     u: Float[Array, " d"]
     entering: Int[Array, ""]  # -1: none
     share: Float[Array, ""]
-    done: Bool[Array, ""]
-    steps: Int[Array, ""]
+    left: Int[Array, ""]  # the number of steps that may follow; 0 when solved
 
 
 @jax.jit
@@ -115,7 +114,6 @@ def _dual_active_set(
     so no set of constraints comes twice.
     """
     m, d = A.shape
-    limit = 10 * (m + d) + 50  # far more steps than needed; rounding must not make it endless
 
     def step(at: _Iterate) -> _Iterate:
         # An orthonormal basis Q of the used normals N = A[rows[used]]^T = Q R. The unused places
@@ -160,10 +158,9 @@ def _dual_active_set(
             u=u.at[place].set(jnp.where(enters, at.share + t, 0.0)),
             entering=jnp.where(enters, -1, p),
             share=jnp.where(enters, 0.0, at.share + t),
-            done=jnp.asarray(False),
-            steps=at.steps + 1,
+            left=at.left - 1,
         )
-        stay = at._replace(x=x, done=jnp.asarray(True))
+        stay = at._replace(x=x, left=jnp.zeros_like(at.left))
         return jax.tree.map(lambda a, b: jnp.where(solved | empty, a, b), stay, after)
 
     start = _Iterate(
@@ -173,10 +170,10 @@ def _dual_active_set(
         u=jnp.zeros(d),
         entering=jnp.asarray(-1),
         share=jnp.asarray(0.0),
-        done=jnp.asarray(False),
-        steps=jnp.asarray(0),
+        # Far more steps than needed; rounding must not make the loop endless.
+        left=jnp.asarray(10 * (m + d) + 50),
     )
-    return jax.lax.while_loop(lambda at: ~at.done & (at.steps < limit), step, start).x
+    return jax.lax.while_loop(lambda at: at.left > 0, step, start).x
 
 
 def _scale(b: Float[Array, " m"], v: Float[Array, " d"], x: Float[Array, " d"]) -> Array:

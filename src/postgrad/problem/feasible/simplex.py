@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 from optax.projections import projection_simplex
 
 from postgrad.errors import FeasibleSetError
-from postgrad.numerics.validate import as_number
+from postgrad.numerics.validate import as_positive
 from postgrad.problem.feasible.box import as_decision
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
@@ -26,9 +26,7 @@ class Simplex(FeasibleSet):
     total: Float[Array, ""]
 
     def __init__(self, total: npt.ArrayLike = 1.0):
-        self.total = as_number(
-            total, FeasibleSetError, "total", "a positive number", lambda total: total > 0
-        )
+        self.total = as_positive(total, FeasibleSetError, "total")
 
     def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """max(x - tau, 0)."""

@@ -24,31 +24,25 @@ class Algorithm:
 
     Attributes:
         title: As in the legend.
-        belief: Of the instance.
+        belief: Of the instance; on a grid, if not given.
         options: For `BayesianSGD`, given the experiment's gradient; the paper's, if not given.
     """
 
     title: str
-    belief: Callable[[Instance], Belief]
+    belief: Callable[[Instance], Belief] = lambda instance: Grid(instance.points)
     options: Callable[[Gradient], dict[str, Any]] = lambda gradient: paper(gradient=gradient)
 
 
 ALGORITHMS = {
-    "bayesian-sgd": Algorithm("Bayesian-SGD", lambda instance: Grid(instance.points)),
+    "bayesian-sgd": Algorithm("Bayesian-SGD"),
     "mle": Algorithm("MLE", lambda instance: MaximumLikelihood(instance.points)),
     "known": Algorithm("benchmark (known θ)", lambda instance: Known(instance.theta)),
     "repeated-gradient": Algorithm(
-        "repeated gradient descent",
-        lambda instance: Grid(instance.points),
-        lambda gradient: paper(gradient=Partial()),
+        "repeated gradient descent", options=lambda gradient: paper(gradient=Partial())
     ),
-    "postgrad": Algorithm(
-        "postgrad, untuned", lambda instance: Grid(instance.points), lambda gradient: {}
-    ),
+    "postgrad": Algorithm("postgrad, untuned", options=lambda gradient: {}),
     # No algorithm of ours, but what none can beat: computed from the posteriors of bayesian-sgd.
-    LIMIT: Algorithm(
-        "limit: argmin of the Bayesian average", lambda instance: Grid(instance.points)
-    ),
+    LIMIT: Algorithm("limit: argmin of the Bayesian average"),
 }
 
 
@@ -61,6 +55,11 @@ class Region(NamedTuple):
 
 _BOXED, _BOXED_2D = Region(quadratic.BOX, "[-20, 20]"), Region(quadratic.BOX, "[-20, 20]^2")
 _UNBOUNDED = Region(Reals(), "unbounded")
+
+
+# The paper leaves the MLE method out where the data depend on the decision, since the method it
+# cites is not made for that. As a belief, a point mass at the estimate, it is; so we show it too.
+_ALGORITHMS = ("bayesian-sgd", "mle", "known", *BEYOND)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,49 +82,40 @@ class Experiment:
     title: str
     instance: Callable[[FeasibleSet], Instance]
     gradient: Gradient
-    algorithms: tuple[str, ...]
+    algorithms: tuple[str, ...] = _ALGORITHMS
     batch_size: int = 1
     region: Region = _BOXED
     literal: Region = _UNBOUNDED
     far: float | None = None
 
 
-# The paper leaves the MLE method out where the data depend on the decision, since the method it
-# cites is not made for that. As a belief, a point mass at the estimate, it is; so we show it too.
-_ALGORITHMS = ("bayesian-sgd", "mle", "known", *BEYOND)
-
 EXPERIMENTS = {
     "quadratic-1d-independent": Experiment(
         "Quadratic in one dimension, decision-independent",
         quadratic.univariate_independent,
         Pathwise(),
-        _ALGORITHMS,
     ),
     "quadratic-2d-independent": Experiment(
         "Quadratic in two dimensions, decision-independent",
         quadratic.multivariate_independent,
         Pathwise(),
-        _ALGORITHMS,
         region=_BOXED_2D,
     ),
     "quadratic-1d-dependent": Experiment(
         "Quadratic in one dimension, decision-dependent",
         quadratic.univariate_dependent,
         MixtureScore(),
-        _ALGORITHMS,
     ),
     "quadratic-2d-dependent": Experiment(
         "Quadratic in two dimensions, decision-dependent",
         quadratic.multivariate_dependent,
         MixtureScore(),
-        _ALGORITHMS,
         region=_BOXED_2D,
     ),
     "newsvendor-independent": Experiment(
         "Newsvendor with three items, decision-independent",
         newsvendor.independent,
         Pathwise(),
-        _ALGORITHMS,
         batch_size=2,
         region=Region(newsvendor.LITERAL_BOX, "[0, 100]^3"),
         literal=Region(newsvendor.LITERAL_BOX, "[0, 100]^3"),

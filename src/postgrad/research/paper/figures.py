@@ -7,27 +7,21 @@ import matplotlib as mpl
 import numpy as np
 
 from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
-from postgrad.research.plots import STYLE, canvas, caption, fill_band, save
+from postgrad.research.plots import caption, drawing, fill_band
 
-_COLOURS = {
-    "bayesian-sgd": "#0b5fa5",
-    "mle": "#c8553d",
-    "known": "#3a3a3a",
-    "repeated-gradient": "#8a6fb0",
-    "postgrad": "#2f8f4e",
-    LIMIT: "#111111",
-}
-_STYLES = {
-    "mle": (0, (5, 1.5)),
-    "known": (0, (1.5, 1.2)),
-    LIMIT: (0, (1, 2.5)),
+_LINES: dict[str, tuple[str, Any]] = {
+    "bayesian-sgd": ("#0b5fa5", "-"),
+    "mle": ("#c8553d", (0, (5, 1.5))),
+    "known": ("#3a3a3a", (0, (1.5, 1.2))),
+    "repeated-gradient": ("#8a6fb0", "-"),
+    "postgrad": ("#2f8f4e", "-"),
+    LIMIT: ("#111111", (0, (1, 2.5))),
 }
 
 
 def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Path]:
     """Mean error of each algorithm over the stages, with a standard-deviation band."""
-    with mpl.rc_context(STYLE):
-        figure, axes = canvas()
+    with drawing(folder / name) as (axes, files):
         for key, curve in summary["algorithms"].items():
             mean, spread = (np.array(curve[k], float)[1:] for k in ("mean_error", "std_error"))
             stages = np.arange(1, len(mean) + 1)
@@ -36,11 +30,11 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
                 if curve.get(fate):
                     label += f" ({curve[fate]} of {summary['runs']} {fate})"
             here = np.isfinite(mean)  # the limit may be known at some stages only
-            line: dict[str, Any] = {"color": _COLOURS[key], "ls": _STYLES.get(key, "-"), "lw": 1.4}
-            axes.plot(stages[here], mean[here], label=label, **line)
+            colour, dashes = _LINES[key]
+            axes.plot(stages[here], mean[here], label=label, color=colour, ls=dashes, lw=1.4)
             if key != LIMIT:
                 alpha = 0.16 if key == "bayesian-sgd" else 0.06  # else several bands become one
-                fill_band(axes, stages, mean, spread, color=_COLOURS[key], alpha=alpha)
+                fill_band(axes, stages, mean, spread, color=colour, alpha=alpha)
         means = [
             m
             for key, curve in summary["algorithms"].items()
@@ -59,13 +53,12 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
         )
         axes.legend(loc="lower left")
         caption(axes, f"{summary['runs']} runs")
-        return save(figure, folder / name)
+    return files
 
 
 def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[Path]:
     """pi_t(theta_c) for each batch size, with the 95 % confidence interval of the mean."""
-    with mpl.rc_context(STYLE):
-        figure, axes = canvas()
+    with drawing(folder / "posterior") as (axes, files):
         shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(posterior)))
         for colour, (label, curve) in zip(shades, posterior.items(), strict=True):
             mean, low, high = (np.array(curve[key], float) for key in ("mean", "low", "high"))
@@ -81,4 +74,4 @@ def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[P
         )
         axes.legend(loc="lower right")
         caption(axes, f"{runs} runs, 1-D decision-dependent quadratic")
-        return save(figure, folder / "posterior")
+    return files

@@ -4,6 +4,7 @@
 """
 
 import base64
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS
 from postgrad.research.paper.reproduce import POSTERIOR
 
 _STAGES = (1, 10, 100, 1000)
+_FATES = ("diverged", "stuck")
 _LARGEST_SVG = 1_500_000  # bytes; a PNG of the same figure stays far below
 _SIGNS = {Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.OPEN: "?"}
 
@@ -89,33 +91,20 @@ def _figures(summary: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any
         else:
             continue
         last = min(len(curve[keys[0]]) for curve in curves.values()) - 1
-        stages = [t for t in _STAGES if t <= last]
         yield {
             "name": name,
             "number": number,
             "source": _data(folder / name),
-            "paper": EXPERIMENTS.get(name),
-            "titles": ", ".join(curves),
-            "stages": stages,
-            "astray": [
-                fate
-                for fate in ("diverged", "stuck")
-                if any(curve.get(fate) for curve in curves.values())
-            ],
-            "rows": [
-                {
-                    "title": title,
-                    "curve": curve,
-                    "cells": [_cell([curve[key][t] for key in keys], spread) for t in stages],
-                }
-                for title, curve in curves.items()
-            ],
+            "curves": curves,
+            "stages": [t for t in _STAGES if t <= last],
+            "astray": [fate for fate in _FATES if any(c.get(fate) for c in curves.values())],
+            "cell": functools.partial(_cell, keys, spread),
         }
 
 
-def _cell(numbers: list[float | None], spread: str) -> tuple[str, str] | None:
-    """A mean and its spread as text; None if all runs diverged."""
-    mean, *rest = numbers
+def _cell(keys: list[str], spread: str, curve: dict[str, Any], t: int) -> tuple[str, str] | None:
+    """The mean of a curve at stage t and its spread as text; None if all runs diverged."""
+    mean, *rest = (curve[key][t] for key in keys)
     return None if mean is None else (f"{mean:.3f}", spread.format(*rest))
 
 

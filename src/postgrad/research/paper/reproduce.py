@@ -1,6 +1,6 @@
 """Runs the paper's experiments: errors by algorithm and stage, as plain lists and numbers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -8,14 +8,15 @@ import numpy as np
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.algorithm.presets import paper
-from postgrad.beliefs import Belief, Grid
+from postgrad.beliefs import Grid
 from postgrad.engine.bulk import Progress
 from postgrad.research.comparison import known_names
+from postgrad.research.json_types import as_json_types
 from postgrad.research.paper.experiments import ALGORITHMS, BATCH_SIZES, BEYOND, EXPERIMENTS, LIMIT
 from postgrad.research.paper.limit import LIMITS, STAGES, Limit
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages, silent
-from postgrad.research.simulation import Simulation, simulate
+from postgrad.research.simulation import Simulation
 
 POSTERIOR = "posterior"
 NAMES = (*EXPERIMENTS, POSTERIOR)
@@ -80,11 +81,6 @@ def reproduce(
     count = sum(map(len, simulated.values())) + len(batch_sizes)
     counter = RunStages(progress, count * runs * horizon)
     settings: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
-
-    def run(label: str, algorithm: BayesianSGD, belief: Belief, **options: Any) -> Simulation:
-        x, theta, told = instance.x, instance.theta, counter.simulating(label)
-        return simulate(algorithm, belief, x, theta, **settings, **options, progress=told)
-
     experiments = {}
     for name, chosen in curves.items():
         experiment = EXPERIMENTS[name]
@@ -99,14 +95,15 @@ def reproduce(
             options: dict[str, Any] = {"batch_size": experiment.batch_size}
             if key == _POSTERIORS_OF:
                 options["record"] = LIMITS[name].record
-            result = run(f"{name}: {key}", algorithm, belief, **options)
+            label = f"{name}: {key}"
+            result = counter.simulate(label, instance, algorithm, belief, **settings, **options)
             results[key] = _errors(result, instance.x_star, experiment.far)
             if key == _POSTERIORS_OF and LIMIT in chosen:
                 counter.tell(f"{name}: {LIMIT}")
                 start = algorithm.init(belief, instance.x)
                 results[LIMIT] = _limit(LIMITS[name], instance, start, result)
         experiments[name] = {
-            "x_star": np.atleast_1d(instance.x_star).tolist(),
+            "x_star": np.atleast_1d(instance.x_star),
             **settings,
             "batch_size": experiment.batch_size,
             "feasible": region.text,
@@ -117,31 +114,33 @@ def reproduce(
     for size in batch_sizes:
         experiment = EXPERIMENTS["quadratic-1d-dependent"]
         instance = experiment.instance((experiment.literal if literal else experiment.region)[0])
-        result = run(
+        result = counter.simulate(
             f"{POSTERIOR}: D={size}",
+            instance,
             BayesianSGD(instance.problem, **paper(gradient=experiment.gradient)),
             Grid(instance.points),
             batch_size=size,
             record=lambda state, theta=instance.theta: state.belief.probability(theta),
+            **settings,
         )
-        known = np.isfinite(result.record).all(axis=1)
+        values = _some(result.record, np.isfinite(result.record).all(axis=1))
+        mean, half = values.mean(axis=0), 1.96 * values.std(axis=0) / np.sqrt(len(values))
         posterior[f"D={size}"] = {
-            **_interval(result.record[known]),
+            "mean": mean,
+            "low": np.clip(mean - half, 0, 1),  # the 95 % confidence interval of the mean
+            "high": np.clip(mean + half, 0, 1),
             "runs": runs,
             "diverged": int(result.diverged().sum()),
         }
-    return {"experiments": experiments, "posterior": posterior}
+    return as_json_types({"experiments": experiments, "posterior": posterior})
 
 
 def _errors(result: Simulation, x_star: Any, far: float | None) -> dict[str, Any]:
     """Mean and standard deviation of the error over the runs that did not diverge."""
     diverged = result.diverged()
-    errors = result.errors(x_star)[~diverged]
-    curve = {
-        "mean_error": _numbers(errors, np.mean),
-        "std_error": _numbers(errors, np.std),
-        "diverged": int(diverged.sum()),
-    }
+    errors = _some(result.errors(x_star), ~diverged)
+    curve = {"mean_error": errors.mean(axis=0), "std_error": errors.std(axis=0)}
+    curve |= {"diverged": int(diverged.sum())}
     return curve if far is None else curve | {"stuck": int((errors[:, -1] > far).sum())}
 
 
@@ -149,29 +148,17 @@ def _limit(limit: Limit, instance: Instance, start: State, result: Simulation) -
     """The errors of the best decisions, at every stage or, where each takes long, at some."""
     fine, x_star = ~result.diverged(), np.asarray(instance.x_star)
     count = result.decisions.shape[1]
-    mean: list[float | None] = [float(np.linalg.norm(np.asarray(instance.x) - x_star))]
-    mean, spread = mean + [None] * (count - 1), [0.0] + [None] * (count - 1)
+    mean, spread = np.full((2, count), np.nan)
+    mean[0], spread[0] = np.linalg.norm(np.asarray(instance.x) - x_star), 0.0
     for t in range(1, count):
         if fine.any() and (limit.everywhere or t in STAGES):
             records = jax.tree.map(lambda leaf, t=t: leaf[fine, t], result.record)
             gap = limit.decide(instance, start, records) - x_star
             errors = np.linalg.norm(gap.reshape(len(gap), -1), axis=1)
-            mean[t], spread[t] = float(errors.mean()), float(errors.std())
+            mean[t], spread[t] = errors.mean(), errors.std()
     return {"mean_error": mean, "std_error": spread, "diverged": 0}
 
 
-def _interval(values: np.ndarray) -> dict[str, Any]:
-    """The mean over runs with its 95 % confidence interval, within [0, 1]."""
-    half = 1.96 / np.sqrt(max(1, len(values)))
-
-    def end(sign: float) -> Callable[..., np.ndarray]:
-        return lambda v, axis: np.clip(v.mean(axis) + sign * half * v.std(axis), 0, 1)
-
-    ends: dict[str, Callable[..., Any]] = {"mean": np.mean, "low": end(-1.0), "high": end(1.0)}
-    return {key: _numbers(values, statistic) for key, statistic in ends.items()}
-
-
-def _numbers(values: np.ndarray, statistic: Callable[..., np.ndarray]) -> list[float | None]:
-    if len(values) == 0:  # all runs diverged
-        return [None] * values.shape[1]
-    return statistic(values, axis=0).tolist()
+def _some(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """The chosen runs of (run, stage); one run of NaN if there are none."""
+    return values[chosen] if chosen.any() else np.full_like(values[:1], np.nan)

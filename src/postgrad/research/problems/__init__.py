@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Callable
 
 from postgrad.errors import SettingError
-from postgrad.research.problems.instance import Instance
+from postgrad.research.problems.instance import Instance as Instance
 
 # Imports all modules of the package, so that there is no list to keep.
 _MODULES = [
@@ -29,6 +29,3 @@ def testbed() -> dict[str, Callable[[], Instance]]:
             raise SettingError(f"{module.__name__} has names that others use: {sorted(twice)}")
         problems |= more
     return problems
-
-
-__all__ = ["Instance", "testbed"]

@@ -69,12 +69,7 @@ class Newsvendor(eqx.Module):
         """c - s, what a unit left over loses."""
         return self.cost - self.salvage
 
-    def expected(
-        self,
-        x: Float[Array, "..."],
-        mean: Float[Array, "..."],
-        excess: Callable[[Array], Array],
-    ) -> Float[Array, ""]:
+    def expected(self, x: Array, mean: Array, excess: Callable[[Array], Array]) -> Array:
         """E h(x, xi) for x >= 0, given E xi and level -> E max(xi - level, 0).
 
         Sold are min(x, max(0, xi)) = max(0, xi) - max(0, xi - x), also where demand is negative.
@@ -101,12 +96,8 @@ class Mismatch(eqx.Module):
 
     def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
         """h(x, xi)."""
-        return jnp.sum(self.of_items(x, xi))
-
-    def of_items(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The same, item by item."""
         gap = x - xi
-        return jnp.where(gap <= 0.0, -self.underage * gap, self.overage * gap)
+        return jnp.sum(jnp.where(gap <= 0.0, -self.underage * gap, self.overage * gap))
 
 
 def _demand(mean: Array, theta: PyTree) -> dist.Distribution:
@@ -131,7 +122,7 @@ def _normal_cost(cost: Newsvendor, x: Array, mean: Array, scale: Array | float) 
 
 
 def _instance(
-    problem: Problem, mean: Callable[[Array, Array], Array], x_star: list[float]
+    mean: Callable[[Array, Array], Array], feasible: FeasibleSet, x_star: list[float]
 ) -> Instance:
     """The paper's numbers, where `mean` is the mean demand as a function of (x, theta_mu)."""
     levels = {
@@ -145,35 +136,26 @@ def _instance(
         "correlation": jnp.asarray([0.1, 0.3, 0.5]),
     }
     scale = jnp.sqrt(theta["variance"])
+    cost = Newsvendor(*jnp.asarray([[2.0, 4.0, 6.0], [4.0, 6.0, 8.0], [1.0, 2.0, 3.0]]))
     return Instance(
-        problem=problem,
+        problem=Problem(cost, lambda x, theta: _demand(mean(x, theta["mean"]), theta), feasible),
         theta=theta,
         x_star=jnp.asarray(x_star),
         x=jnp.full(3, 15.0),
-        expected_cost=lambda x: _normal_cost(_cost(), x, mean(x, theta["mean"]), scale),
+        expected_cost=lambda x: _normal_cost(cost, x, mean(x, theta["mean"]), scale),
         points=product_grid(levels),
         batch_size=2,
     )
 
 
-def _cost() -> Newsvendor:
-    return Newsvendor(*jnp.asarray([[2.0, 4.0, 6.0], [4.0, 6.0, 8.0], [1.0, 2.0, 3.0]]))
-
-
 def independent(feasible: FeasibleSet = LITERAL_BOX) -> Instance:
     """Demand is normal, whatever is ordered: x*_i is the quantile (p - c) / (p - s)."""
-    problem = Problem(_cost(), lambda x, theta: _demand(theta["mean"], theta), feasible)
-    return _instance(problem, lambda x, mean: mean, [10.746042, 15.0, 19.239959])
+    return _instance(lambda x, mean: mean, feasible, [10.746042, 15.0, 19.239959])
 
 
 def dependent(feasible: FeasibleSet = BOX) -> Instance:
     """Mean demand is theta_mu + alpha x^beta with alpha = 1, beta = 1/2."""
-    problem = Problem(
-        cost=_cost(),
-        model=lambda x, theta: _demand(_attracted(x, theta["mean"]), theta),
-        feasible=feasible,
-    )
-    return _instance(problem, _attracted, [15.142456, 19.844497, 24.537968])
+    return _instance(_attracted, feasible, [15.142456, 19.844497, 24.537968])
 
 
 def _attracted(x: Array, mean: Array) -> Array:

@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs import Gaussian, product_grid
 from postgrad.problem.feasible import Box
@@ -27,18 +27,18 @@ from postgrad.research.problems.instance import Instance
 _SCALE = 3.0
 
 
-class Loss(eqx.Module):
-    """h(x, xi) = -(x - c) xi.
+class Revenue(eqx.Module):
+    """h(x, xi) = -(x - c)' xi, for a price x and a demand xi at that price.
 
     Attributes:
         unit_cost: c.
     """
 
-    unit_cost: Array
+    unit_cost: Float[Array, "..."]
 
-    def __call__(self, x: Array, xi: Array) -> Array:
+    def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
         """h(x, xi), and H(x) if xi is the mean demand."""
-        return -(x - self.unit_cost) * xi
+        return -jnp.sum((x - self.unit_cost) * xi)
 
 
 def _line(x: Array, theta: PyTree) -> Array:
@@ -50,7 +50,7 @@ def linear() -> Instance:
 
     Linear in theta, so a normal belief is exact. At its prior mean (20, 2.5) the best price is 5.
     """
-    cost = Loss(jnp.asarray(2.0))
+    cost = Revenue(jnp.asarray(2.0))
     theta = {"base": jnp.asarray(24.0), "slope": jnp.asarray(2.0)}
     return Instance(
         problem=Problem(
@@ -79,7 +79,7 @@ def logit() -> Instance:
 
     The normal belief is Laplace's approximation. At its prior mean (2, 1) the best price is 2.57.
     """
-    cost = Loss(jnp.asarray(1.0))
+    cost = Revenue(jnp.asarray(1.0))
     theta = {"base": jnp.asarray(4.0), "slope": jnp.asarray(1.25)}
     return Instance(
         problem=Problem(

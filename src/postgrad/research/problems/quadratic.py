@@ -12,6 +12,7 @@ decision-dependent run in a few hundred overflows: they come on the box [-20, 20
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpyro.distributions as dist
@@ -42,32 +43,33 @@ def _distance(x: Array) -> Array:
     return (x[0] - 1.0) ** 2 + (x[1] - 2.0) ** 2
 
 
+def _instance(problem: Problem, theta: float, x_star: Any, x: Any, points: int) -> Instance:
+    """With theta_c among 1, ..., points. As h is affine in xi, E h(x, xi) = h(x, E xi)."""
+    theta_c = jnp.asarray(theta)
+    return Instance(
+        problem=problem,
+        theta=theta_c,
+        x_star=jnp.asarray(x_star),
+        x=jnp.asarray(x),
+        expected_cost=lambda x: problem.cost(x, problem.model(x, theta_c).mean),
+        points=jnp.arange(1.0, points + 1.0),
+    )
+
+
 def univariate_independent(feasible: FeasibleSet = BOX) -> Instance:
     """H = (x - 5)^2 + xi x / 2 with xi ~ N(theta, 4^2), so H = x^2 - 5.5 x + 25 at theta_c = 9."""
-    return Instance(
-        problem=Problem(_univariate_cost, lambda x, theta: _normal(theta), feasible),
-        theta=jnp.asarray(9.0),
-        x_star=jnp.asarray(2.75),
-        x=jnp.asarray(0.0),
-        expected_cost=lambda x: x**2 - 5.5 * x + 25.0,
-        points=jnp.arange(1.0, 21.0),
-    )
+    problem = Problem(_univariate_cost, lambda x, theta: _normal(theta), feasible)
+    return _instance(problem, theta=9.0, x_star=2.75, x=0.0, points=20)
 
 
 def multivariate_independent(feasible: FeasibleSet = BOX) -> Instance:
     """H = (x_1 - 1)^2 + (x_2 - 2)^2 + xi (x_1 + x_2) with xi exponential of mean theta_c = 4."""
-    return Instance(
-        problem=Problem(
-            cost=lambda x, xi: _distance(x) + xi * (x[0] + x[1]),
-            model=lambda x, theta: _exponential(theta),
-            feasible=feasible,
-        ),
-        theta=jnp.asarray(4.0),
-        x_star=jnp.asarray([-1.0, 0.0]),
-        x=jnp.asarray([5.0, 5.0]),
-        expected_cost=lambda x: _distance(x) + 4.0 * (x[0] + x[1]),
-        points=jnp.arange(1.0, 21.0),
+    problem = Problem(
+        cost=lambda x, xi: _distance(x) + xi * (x[0] + x[1]),
+        model=lambda x, theta: _exponential(theta),
+        feasible=feasible,
     )
+    return _instance(problem, theta=4.0, x_star=[-1.0, 0.0], x=[5.0, 5.0], points=20)
 
 
 def univariate_dependent(feasible: FeasibleSet = BOX) -> Instance:
@@ -75,30 +77,18 @@ def univariate_dependent(feasible: FeasibleSet = BOX) -> Instance:
 
     The performatively stable point, where descent blind to the dependence ends, is 3.2.
     """
-    return Instance(
-        problem=Problem(_univariate_cost, lambda x, theta: _normal(x + theta), feasible),
-        theta=jnp.asarray(4.0),
-        x_star=jnp.asarray(8.0 / 3.0),
-        x=jnp.asarray(0.0),
-        expected_cost=lambda x: 1.5 * x**2 - 8.0 * x + 25.0,
-        points=jnp.arange(1.0, 31.0),
-    )
+    problem = Problem(_univariate_cost, lambda x, theta: _normal(x + theta), feasible)
+    return _instance(problem, theta=4.0, x_star=8.0 / 3.0, x=0.0, points=30)
 
 
 def multivariate_dependent(feasible: FeasibleSet = BOX) -> Instance:
     """H = (x_1 - 1)^2 + (x_2 - 2)^2 + xi with xi exponential of mean (x_1 - x_2)^2 + theta."""
-    return Instance(
-        problem=Problem(
-            cost=lambda x, xi: _distance(x) + xi,
-            model=lambda x, theta: _exponential((x[0] - x[1]) ** 2 + theta),
-            feasible=feasible,
-        ),
-        theta=jnp.asarray(4.0),
-        x_star=jnp.asarray([4.0 / 3.0, 5.0 / 3.0]),
-        x=jnp.asarray([5.0, 5.0]),
-        expected_cost=lambda x: _distance(x) + (x[0] - x[1]) ** 2 + 4.0,
-        points=jnp.arange(1.0, 21.0),
+    problem = Problem(
+        cost=lambda x, xi: _distance(x) + xi,
+        model=lambda x, theta: _exponential((x[0] - x[1]) ** 2 + theta),
+        feasible=feasible,
     )
+    return _instance(problem, theta=4.0, x_star=[4 / 3, 5 / 3], x=[5.0, 5.0], points=20)
 
 
 TESTBED: dict[str, Callable[[], Instance]] = {

@@ -17,7 +17,7 @@ from jaxtyping import Array
 
 from postgrad.distributions.censored import Censored
 from postgrad.problem.feasible import Box, FeasibleSet
-from postgrad.problem.problem import Model, Problem
+from postgrad.problem.problem import Problem
 from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 from postgrad.research.problems.newsvendor import Newsvendor
@@ -45,15 +45,7 @@ def _demand(x: Array, theta: Array) -> dist.Distribution:
     return dist.LogNormal(jnp.log(theta), _SIGMA, validate_args=False)
 
 
-def _censored(x: Array, theta: Array) -> dist.Distribution:
-    return Censored(_demand(x, theta), upper=x)
-
-
-def _mistaken(x: Array, theta: Array) -> dist.Distribution:
-    return Mistaken(_demand(x, theta), upper=x)
-
-
-def _instance(observation: Model, feasible: FeasibleSet) -> Instance:
+def _instance(seen: type[Censored], feasible: FeasibleSet) -> Instance:
     cost = Newsvendor(*jnp.asarray([_COST, _PRICE, 0.0]))
     theta = jnp.asarray(20.0)
     mean = theta * jnp.exp(0.5 * _SIGMA**2)
@@ -66,7 +58,7 @@ def _instance(observation: Model, feasible: FeasibleSet) -> Instance:
         return jnp.where(level > 0, excess, mean)
 
     return Instance(
-        problem=Problem(cost, _demand, feasible, observation),
+        problem=Problem(cost, _demand, feasible, lambda x, theta: seen(_demand(x, theta), upper=x)),
         theta=theta,
         x_star=jnp.asarray(16.124964),
         x=jnp.asarray(10.0),
@@ -77,12 +69,12 @@ def _instance(observation: Model, feasible: FeasibleSet) -> Instance:
 
 def censored(feasible: FeasibleSet = BOX) -> Instance:
     """Demand of median theta_c = 20, seen up to the order: x* is its quantile (p - c) / p."""
-    return _instance(_censored, feasible)
+    return _instance(Censored, feasible)
 
 
 def ignored(feasible: FeasibleSet = BOX) -> Instance:
     """The same, with a likelihood that treats sales as demand."""
-    return _instance(_mistaken, feasible)
+    return _instance(Mistaken, feasible)
 
 
 # Not `ignored`: no algorithm can solve it.

@@ -1,19 +1,18 @@
 """Gradient steps on the data as they come, without regard to how decisions change the data."""
 
-import equinox as eqx
+from typing import Any
+
 import jax
-from jaxtyping import Array, Int
+from jaxtyping import Array
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, Pace, Schedule, average
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, Pace, Schedule, average
 
 
-class GreedyState(eqx.Module):
+class GreedyState(ModelFreeState):
     """t, x_t, and the step sizes."""
 
-    stage: Int[Array, ""]
-    decision: Decision
     pace: Pace
 
 
@@ -34,9 +33,9 @@ class Greedy(ModelFree):
 
     steps: Schedule | None
 
-    def __init__(self, problem: Problem, *, steps: Schedule | None = None, seed: int | Array = 0):
-        """Choose the steps; see the attributes."""
-        super().__init__(problem, seed)
+    def __init__(self, problem: Problem, *, steps: Schedule | None = None, **shared: Any):
+        """Choose the steps; `shared` are the arguments of `ModelFree`."""
+        super().__init__(problem, **shared)
         self.steps = steps
 
     def start(self, x: Decision) -> GreedyState:

@@ -27,19 +27,31 @@ _FIRST, _HALF = 0.05, 5.0
 Schedule = Callable[[Any], Any]
 
 
+class ModelFreeState(eqx.Module):
+    """t and x_t, to which each policy adds what else it carries from stage to stage."""
+
+    stage: Int[Array, ""]
+    decision: Decision
+
+
 class ModelFree(Policy):
     """A policy that has neither a model nor a belief.
 
     Attributes:
         problem: Of which the cost and the feasible set are used.
+        event_shape: The shape of one observation; read by policies that keep the data.
         key: The seed.
     """
 
     problem: Problem
+    event_shape: tuple[int, ...] = eqx.field(static=True)
     key: Array
 
-    def __init__(self, problem: Problem, seed: int | Array):
-        self.problem = problem
+    def __init__(
+        self, problem: Problem, *, event_shape: tuple[int, ...] = (), seed: int | Array = 0
+    ):
+        """See the attributes."""
+        self.problem, self.event_shape = problem, event_shape
         self.key = as_key(seed, SettingError)
 
     @abc.abstractmethod
@@ -49,6 +61,15 @@ class ModelFree(Policy):
     @abc.abstractmethod
     def advance(self, state: Any, x: Decision, batch: Array, weight: Array) -> tuple[Any, Any]:
         """`step` with the decision in force and the weights always given, and data in float64."""
+
+    def no_data(self, x: Decision) -> KeptRows:
+        """An empty buffer for (decision, observation) rows; `simulate` makes room in it."""
+        return KeptRows(
+            x=jnp.full((_ROWS, *x.shape), x, jnp.float64),
+            y=jnp.zeros((_ROWS, *self.event_shape)),
+            weight=jnp.zeros(_ROWS),
+            count=jnp.zeros((), jnp.int32),
+        )
 
     def init(self, belief: Belief | None, x: Any) -> PolicyState:
         """The state before the first stage. The belief is not used."""
@@ -67,16 +88,6 @@ class ModelFree(Policy):
         in_force = state.decision if x is None else x
         weight = jnp.ones(batch.shape[0]) if weight is None else weight
         return self.advance(state, in_force, batch.astype(jnp.float64), weight)
-
-
-def no_data(x: Decision, event_shape: tuple[int, ...]) -> KeptRows:
-    """An empty buffer for (decision, observation) rows; `simulate` makes room in it."""
-    return KeptRows(
-        x=jnp.full((_ROWS, *x.shape), x, jnp.float64),
-        y=jnp.zeros((_ROWS, *event_shape)),
-        weight=jnp.zeros(_ROWS),
-        count=jnp.zeros((), jnp.int32),
-    )
 
 
 def average(each: Float[Array, "n ..."], weight: Float[Array, " n"]) -> Array:

@@ -1,42 +1,25 @@
 """Performative gradient descent: how data depend on the decision is learned by varying it."""
 
-import equinox as eqx
+import math
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax import random
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_array, as_count
 from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, Pace, average
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, Pace, average
 
 
-class Regression(eqx.Module):
-    """Fading sums over (x, y) rows: of 1, x, y, x x', y x'."""
+class PerfGDState(ModelFreeState):
+    """Also x_t without the perturbation, the fading sum of (1, x, y) (1, x, y)', and step sizes."""
 
-    n: Float[Array, ""]
-    x: Float[Array, " d"]
-    y: Float[Array, " m"]
-    xx: Float[Array, "d d"]
-    yx: Float[Array, "m d"]
-
-    def slope(self, ridge: Float[Array, " d"]) -> Float[Array, "m d"]:
-        """J = C_yx (C_xx + diag(ridge))^-1, with C the sums of squares around the means."""
-        n = jnp.where(self.n > 0, self.n, 1.0)
-        xx = self.xx - jnp.outer(self.x, self.x) / n
-        yx = self.yx - jnp.outer(self.y, self.x) / n
-        return jnp.linalg.solve(xx + jnp.diag(ridge), yx.T).T
-
-
-class PerfGDState(eqx.Module):
-    """t, x_t, the perturbed decision in force, the sums of the regression, and the step sizes."""
-
-    stage: Int[Array, ""]
     x: Decision
-    decision: Decision
-    seen: Regression
+    sums: Float[Array, "1+d+m 1+d+m"]
     pace: Pace
 
 
@@ -59,32 +42,23 @@ class PerfGD(ModelFree):
     Attributes:
         explore: The size of e_1, relative to the width of the feasible set.
         window: About how many past observations J_t rests on.
-        event_shape: The shape of one observation.
     """
 
     explore: Float[Array, ""]
     window: Float[Array, ""]
-    event_shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(
-        self,
-        problem: Problem,
-        *,
-        event_shape: tuple[int, ...] = (),
-        explore: float = 0.05,
-        window: int = 1000,
-        seed: int | Array = 0,
+        self, problem: Problem, *, explore: float = 0.05, window: int = 1000, **shared: Any
     ):
-        """Choose the parts; see the attributes."""
-        super().__init__(problem, seed)
-        self.event_shape = event_shape
+        """Choose the parts; `shared` are the arguments of `ModelFree`."""
+        super().__init__(problem, **shared)
         self.explore = as_array(explore, SettingError, "explore")
         self.window = jnp.asarray(float(as_count(window, SettingError, "window")))
 
     def start(self, x: Decision) -> PerfGDState:
         """The state before the first stage, with x_1 in force."""
-        d, m = x.size, int(jnp.zeros(self.event_shape).size)
-        nothing = Regression(*(jnp.zeros(shape) for shape in ((), (d,), (m,), (d, d), (m, d))))
+        size = 1 + x.size + math.prod(self.event_shape)
+        nothing = jnp.zeros((size, size))
         return PerfGDState(first_stage(), x, x, nothing, Pace.start(self.problem.feasible, x))
 
     def advance(
@@ -96,10 +70,10 @@ class PerfGD(ModelFree):
 
         # Learn how the mean of the data moves with the decision.
         n, flat, y = jnp.sum(weight), x.ravel(), average(batch.reshape(len(batch), -1), weight)
-        new = Regression(n, n * flat, n * y, n * jnp.outer(flat, flat), n * jnp.outer(y, flat))
+        row = jnp.concatenate([jnp.ones(1), flat, y])
         kept = (1.0 - 1.0 / self.window) ** n
-        seen = jax.tree.map(lambda old, more: kept * old + more, state.seen, new)
-        slope = seen.slope(length.ravel() ** 2)
+        sums = kept * state.sums + n * jnp.outer(row, row)
+        slope = _slope(sums, length.ravel() ** 2)
 
         # Descend along both terms of the derivative.
         def gradient_of(y: Array) -> Decision:
@@ -113,5 +87,12 @@ class PerfGD(ModelFree):
         # Perturb, to learn from the next batch.
         noise = random.normal(random.fold_in(self.key, t), x_next.shape)
         decision = problem.feasible.project(x_next + (t + 1.0) ** -0.25 * length * noise)
-        new_state = PerfGDState(t + 1, x_next, decision, seen, pace)
+        new_state = PerfGDState(t + 1, decision, x_next, sums, pace)
         return new_state, {"gradient": gradient, "slope": slope}
+
+
+def _slope(sums: Float[Array, "1+d+m 1+d+m"], ridge: Float[Array, " d"]) -> Float[Array, "m d"]:
+    """J = C_yx (C_xx + diag(ridge))^-1, with C the sums of squares around the means."""
+    n, d = jnp.where(sums[0, 0] > 0, sums[0, 0], 1.0), ridge.size
+    around = (sums - jnp.outer(sums[0], sums[0]) / n)[1:, 1 : 1 + d]
+    return jnp.linalg.solve(around[:d] + jnp.diag(ridge), around[d:].T).T

@@ -1,23 +1,21 @@
 """Sample-average approximation: the decision that would have been best on all data so far."""
 
-import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
+from postgrad.problem.batch import Batch
 from postgrad.problem.feasible import Box, Reals
-from postgrad.problem.problem import Decision, Problem
+from postgrad.problem.problem import Decision
 from postgrad.research.problems.newsvendor import Newsvendor
-from postgrad.research.rivals.model_free import ModelFree, no_data
-from postgrad.research.rivals.solver import bisect, descend
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState
+from postgrad.research.rivals.solver import AverageCost, bisect, descend
 
 
-class SampleAverageState(eqx.Module):
+class SampleAverageState(ModelFreeState):
     """t, x_t, all data, and the last step size of the solver."""
 
-    stage: Int[Array, ""]
-    decision: Decision
     data: KeptRows
     size: Float[Array, ""]
 
@@ -36,31 +34,22 @@ class SampleAverage(ModelFree):
 
     Attributes:
         problem: The cost, convex in x, and the feasible set.
-        event_shape: The shape of one observation.
     """
-
-    event_shape: tuple[int, ...] = eqx.field(static=True)
-
-    def __init__(
-        self, problem: Problem, *, event_shape: tuple[int, ...] = (), seed: int | Array = 0
-    ):
-        """Choose the parts; see the attributes."""
-        super().__init__(problem, seed)
-        self.event_shape = event_shape
 
     def start(self, x: Decision) -> SampleAverageState:
         """The state before the first stage, with x_1 in force."""
-        return SampleAverageState(first_stage(), x, no_data(x, self.event_shape), jnp.ones(()))
+        return SampleAverageState(first_stage(), x, self.no_data(x), jnp.ones(()))
 
     def advance(
         self, state: SampleAverageState, x: Decision, batch: Array, weight: Array
     ) -> tuple[SampleAverageState, dict[str, Array]]:
         """Keeps the batch and solves again."""
         problem, cost, feasible = self.problem, self.problem.cost, self.problem.feasible
-        data = state.data.add(problem.likelihood, x, batch, weight)
+        data = state.data.add(problem.likelihood, Batch(x, batch, weight))
+        average = AverageCost(cost, data.y, data.weight)
         if x.size == 1 or (isinstance(cost, Newsvendor) and isinstance(feasible, Box | Reals)):
-            best, size = bisect(cost, data.y, data.weight, x, feasible), state.size
+            best, size = bisect(average, x, feasible), state.size
         else:
-            best, size = descend(cost, data.y, data.weight, x, feasible, state.size)
+            best, size = descend(average, x, feasible, state.size)
         best = jnp.where(jnp.sum(data.weight) > 0, best, state.decision)
         return SampleAverageState(state.stage + 1, best, data, size), {}

@@ -1,6 +1,7 @@
 """Minimises the average cost over the data so far, for policies that do so at every stage."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,23 +17,34 @@ _HALVINGS = 60
 # Gradient steps a stage, and the step sizes tried in each, relative to the last best one.
 _ROUNDS, _STEPS = 5, (4.0, 1.0, 0.25)
 
-RowCost = Callable[[Decision, PyTree], Float[Array, ""]]
+
+class AverageCost(NamedTuple):
+    """F(x) = sum_j w_j h(x, row_j) / sum_j w_j."""
+
+    cost: Callable[[Decision, PyTree], Float[Array, ""]]
+    rows: PyTree
+    weight: Float[Array, " n"]
+
+    def value(self, x: Decision) -> Float[Array, ""]:
+        """F(x)."""
+        return average(jax.vmap(lambda row: self.cost(x, row))(self.rows), self.weight)
+
+    def slope(self, x: Decision) -> Decision:
+        """grad F(x)."""
+        return average(jax.vmap(lambda row: jax.grad(self.cost)(x, row))(self.rows), self.weight)
 
 
-def bisect(
-    cost: RowCost, rows: PyTree, weight: Array, x: Decision, feasible: FeasibleSet
-) -> Decision:
-    """The minimum of F(x) = sum_j w_j h(x, row_j) / sum_j w_j, by halving where F' changes sign.
+def bisect(of: AverageCost, x: Decision, feasible: FeasibleSet) -> Decision:
+    """The minimum of F, by halving where F' changes sign.
 
     Exact to rounding for a convex F of one number, and of several if F is a sum of functions of one
     entry each and the feasible set is a box. Kinks do no harm.
     """
-    slope = _slope(cost, rows, weight)
 
     def halve(_: Array, ends: tuple[Decision, Decision]) -> tuple[Decision, Decision]:
         low, high = ends
         middle = 0.5 * (low + high)
-        falls = slope(middle) < 0
+        falls = of.slope(middle) < 0
         return jnp.where(falls, middle, low), jnp.where(falls, high, middle)
 
     low, high = lax.fori_loop(0, _HALVINGS, halve, limits(feasible, x))
@@ -40,13 +52,7 @@ def bisect(
 
 
 def descend(
-    cost: RowCost,
-    rows: PyTree,
-    weight: Array,
-    x: Decision,
-    feasible: FeasibleSet,
-    step: Float[Array, ""],
-    rounds: int = _ROUNDS,
+    of: AverageCost, x: Decision, feasible: FeasibleSet, step: Array, rounds: int = _ROUNDS
 ) -> tuple[Decision, Float[Array, ""]]:
     """The same by projected gradient steps from x, each the best of three step sizes.
 
@@ -59,16 +65,12 @@ def descend(
     Returns:
         x and s.
     """
-    slope = _slope(cost, rows, weight)
-
-    def value(x: Decision) -> Array:
-        return average(jax.vmap(lambda row: cost(x, row))(rows), weight)
 
     def once(_: Array, carry: tuple[Decision, Array, Array]) -> tuple[Decision, Array, Array]:
         x, best, step = carry
-        gradient, sizes = slope(x), step * jnp.asarray(_STEPS)
+        gradient, sizes = of.slope(x), step * jnp.asarray(_STEPS)
         trials = jax.vmap(lambda size: feasible.project(x - size * gradient))(sizes)
-        values = jnp.nan_to_num(jax.vmap(value)(trials), nan=jnp.inf, posinf=jnp.inf)
+        values = jnp.nan_to_num(jax.vmap(of.value)(trials), nan=jnp.inf, posinf=jnp.inf)
         k = jnp.argmin(values)
         improves = values[k] < best
         return (
@@ -77,12 +79,5 @@ def descend(
             jnp.where(improves, sizes[k], step / 64.0),
         )
 
-    x, _, step = lax.fori_loop(0, rounds, once, (x, value(x), step))
+    x, _, step = lax.fori_loop(0, rounds, once, (x, of.value(x), step))
     return x, jnp.clip(step, 1e-9, 1e9)
-
-
-def _slope(cost: RowCost, rows: PyTree, weight: Array) -> Callable[[Decision], Decision]:
-    def slope(x: Decision) -> Decision:
-        return average(jax.vmap(lambda row: jax.grad(cost)(x, row))(rows), weight)
-
-    return slope

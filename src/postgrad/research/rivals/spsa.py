@@ -1,22 +1,23 @@
 """Descent without derivatives, on the costs of decisions that were in force."""
 
-import equinox as eqx
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax import random
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_array
 from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, average, reach
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, average, reach
 
 # Spall's exponents and his A, the stability constant.
 _ALPHA, _GAMMA, _STABILITY = 0.602, 0.101, 50.0
 
 
-class SPSAState(eqx.Module):
+class SPSAState(ModelFreeState):
     """The state between two stages.
 
     Attributes:
@@ -30,8 +31,6 @@ class SPSAState(eqx.Module):
         length: The width of the feasible set along each entry.
     """
 
-    stage: Int[Array, ""]
-    decision: Decision
     x: Decision
     direction: Decision
     plus: Decision
@@ -63,15 +62,10 @@ class SPSA(ModelFree):
     first: Float[Array, ""]
 
     def __init__(
-        self,
-        problem: Problem,
-        *,
-        explore: float = 0.02,
-        first: float = 0.02,
-        seed: int | Array = 0,
+        self, problem: Problem, *, explore: float = 0.02, first: float = 0.02, **shared: Any
     ):
-        """Choose the sizes; see the attributes."""
-        super().__init__(problem, seed)
+        """Choose the sizes; `shared` are the arguments of `ModelFree`."""
+        super().__init__(problem, **shared)
         self.explore = as_array(explore, SettingError, "explore")
         self.first = as_array(first, SettingError, "first")
 

@@ -1,17 +1,20 @@
 """Explore first, then optimise under a fitted linear map from decisions to mean data."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax import random
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, average, no_data, reach
-from postgrad.research.rivals.solver import bisect, descend
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, average, reach
+from postgrad.research.rivals.solver import AverageCost, bisect, descend
 
 # Keeps the least squares solvable when decisions have not varied, relative to their size.
 _RIDGE = 1e-9
@@ -19,11 +22,9 @@ _RIDGE = 1e-9
 _EXPLORE = 0.25
 
 
-class TwoStageState(eqx.Module):
+class TwoStageState(ModelFreeState):
     """t, the decision in force, x_1, the solver's x and step size, and all data."""
 
-    stage: Int[Array, ""]
-    decision: Decision
     start: Decision
     x: Decision
     size: Float[Array, ""]
@@ -44,35 +45,25 @@ class TwoStage(ModelFree):
 
     Attributes:
         explorations: How many stages try decisions at random.
-        event_shape: The shape of one observation.
     """
 
     explorations: int = eqx.field(static=True)
-    event_shape: tuple[int, ...] = eqx.field(static=True)
 
-    def __init__(
-        self,
-        problem: Problem,
-        *,
-        event_shape: tuple[int, ...] = (),
-        explorations: int = 50,
-        seed: int | Array = 0,
-    ):
-        """Choose the parts; see the attributes."""
-        super().__init__(problem, seed)
-        self.event_shape = event_shape
+    def __init__(self, problem: Problem, *, explorations: int = 50, **shared: Any):
+        """Choose the explorations; `shared` are the arguments of `ModelFree`."""
+        super().__init__(problem, **shared)
         self.explorations = as_count(explorations, SettingError, "explorations")
 
     def start(self, x: Decision) -> TwoStageState:
         """The state before the first stage, with x_1 in force."""
-        return TwoStageState(first_stage(), x, x, x, jnp.ones(()), no_data(x, self.event_shape))
+        return TwoStageState(first_stage(), x, x, x, jnp.ones(()), self.no_data(x))
 
     def advance(
         self, state: TwoStageState, x: Decision, batch: Array, weight: Array
     ) -> tuple[TwoStageState, dict[str, Array]]:
         """Keeps the batch; then tries a random decision, or fits and solves. The stage tells M."""
         problem, feasible, t = self.problem, self.problem.feasible, state.stage
-        data = state.data.add(problem.likelihood, x, batch, weight)
+        data = state.data.add(problem.likelihood, Batch(x, batch, weight))
 
         # Stage one: decisions at random.
         noise = random.uniform(random.fold_in(self.key, t), x.shape, minval=-1.0, maxval=1.0)
@@ -86,11 +77,11 @@ class TwoStage(ModelFree):
             moved = slope @ (x - row[0]).ravel()
             return problem.cost(x, row[1] + moved.reshape(row[1].shape))
 
-        rows = data.x, data.y
+        mean = AverageCost(cost, (data.x, data.y), data.weight)
         if x.size == 1:
-            best, size = bisect(cost, rows, data.weight, state.x, feasible), state.size
+            best, size = bisect(mean, state.x, feasible), state.size
         else:
-            best, size = descend(cost, rows, data.weight, state.x, feasible, state.size)
+            best, size = descend(mean, state.x, feasible, state.size)
         explores = t < self.explorations
         best = jnp.where(explores, state.start, best)
         size = jnp.where(explores, jnp.ones(()), size)

@@ -1,25 +1,25 @@
 """Distributionally robust orders of a newsvendor, over a Wasserstein ball around the data."""
 
-import equinox as eqx
+from typing import Any
+
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import CostError, FeasibleSetError, SettingError
 from postgrad.numerics.validate import as_array
+from postgrad.problem.batch import Batch
 from postgrad.problem.feasible import Box, Reals
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.problems.newsvendor import Newsvendor
-from postgrad.research.rivals.model_free import ModelFree, average, no_data
-from postgrad.research.rivals.solver import bisect
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, average
+from postgrad.research.rivals.solver import AverageCost, bisect
 
 
-class WassersteinState(eqx.Module):
+class WassersteinState(ModelFreeState):
     """t, x_t and all data."""
 
-    stage: Int[Array, ""]
-    decision: Decision
     data: KeptRows
 
 
@@ -47,21 +47,12 @@ class Wasserstein(ModelFree):
     Attributes:
         problem: With the cost `Newsvendor`, in a box.
         radius: See above.
-        event_shape: The shape of one observation.
     """
 
     radius: Float[Array, ""]
-    event_shape: tuple[int, ...] = eqx.field(static=True)
 
-    def __init__(
-        self,
-        problem: Problem,
-        *,
-        event_shape: tuple[int, ...] = (),
-        radius: float = 1.0,
-        seed: int | Array = 0,
-    ):
-        """Choose the radius; see the attributes.
+    def __init__(self, problem: Problem, *, radius: float = 1.0, **shared: Any):
+        """Choose the radius; `shared` are the arguments of `ModelFree`.
 
         Raises:
             CostError: If the cost is not a newsvendor's.
@@ -75,13 +66,12 @@ class Wasserstein(ModelFree):
         if not isinstance(problem.feasible, Box | Reals):
             name = type(problem.feasible).__name__
             raise FeasibleSetError(f"Wasserstein needs a box, got a {name}")
-        super().__init__(problem, seed)
-        self.event_shape = event_shape
+        super().__init__(problem, **shared)
         self.radius = as_array(radius, SettingError, "radius")
 
     def start(self, x: Decision) -> WassersteinState:
         """The state before the first stage, with x_1 in force."""
-        return WassersteinState(first_stage(), x, no_data(x, self.event_shape))
+        return WassersteinState(first_stage(), x, self.no_data(x))
 
     def advance(
         self, state: WassersteinState, x: Decision, batch: Array, weight: Array
@@ -89,12 +79,12 @@ class Wasserstein(ModelFree):
         """Keeps the batch and solves again. The stage tells the radius of the ball."""
         problem, cost = self.problem, self.problem.cost
         assert isinstance(cost, Newsvendor)  # checked at the door
-        data = state.data.add(problem.likelihood, x, batch, weight)
+        data = state.data.add(problem.likelihood, Batch(x, batch, weight))
         n = jnp.sum(data.weight)
         spread = average((data.y - average(data.y, data.weight)) ** 2, data.weight)
         radius = self.radius * jnp.sqrt(jnp.sum(spread) / jnp.where(n > 0, n, 1.0))
 
-        quantile = bisect(cost, data.y, data.weight, x, Reals())
+        quantile = bisect(AverageCost(cost, data.y, data.weight), x, Reals())
         loss, gain = cost.price - cost.salvage, cost.price - cost.cost
         margin = radius * loss / (2.0 * jnp.sqrt(jnp.sum(gain * loss)))
         best = problem.feasible.project(quantile - margin)

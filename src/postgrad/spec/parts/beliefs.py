@@ -4,7 +4,7 @@ import math
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from postgrad import beliefs
 from postgrad.spec.parts.toml_table import Number, Positive, Share, TomlTable
@@ -23,11 +23,10 @@ class Levels(TomlTable):
     points: Annotated[int, Field(ge=1, le=100_000)]
     spacing: Literal["log", "linear"] = "linear"
 
-    @model_validator(mode="after")
-    def _check(self) -> "Levels":
+    def check(self) -> None:
+        """See `TomlTable`."""
         if self.low > self.high or (self.spacing == "log" and self.low <= 0):
             raise ValueError("`from` must not exceed `to`, and be positive where spacing is log")
-        return self
 
     def values(self) -> np.ndarray:
         """The values, in increasing order."""
@@ -45,12 +44,11 @@ class GridBelief(TomlTable):
     levels: dict[str, Values]
     forget: Forget = None
 
-    @model_validator(mode="after")
-    def _check(self) -> "GridBelief":
+    def check(self) -> None:
+        """See `TomlTable`."""
         sizes = (v.points if isinstance(v, Levels) else len(v) for v in self.levels.values())
         if (size := math.prod(sizes)) > _MOST_POINTS:
             raise ValueError(f"the grid has {size} points; at most {_MOST_POINTS} are allowed")
-        return self
 
     @property
     def parameters(self) -> set[str]:
@@ -60,8 +58,8 @@ class GridBelief(TomlTable):
     def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
         """The belief about parameters of the given names, in that order."""
         levels = {
-            name: values.values() if isinstance(values, Levels) else np.asarray(values)
-            for name, values in _in_order(self.levels, parameters).items()
+            name: values.values() if isinstance(values := self.levels[name], Levels) else values
+            for name in parameters
         }
         points = beliefs.product_grid(levels) if len(levels) > 1 else levels[parameters[0]]
         return _forgetting(beliefs.Grid, self.forget, points)
@@ -139,11 +137,10 @@ class GaussianBelief(TomlTable):
     mean: dict[str, Number]
     deviation: dict[str, Positive]
 
-    @model_validator(mode="after")
-    def _check(self) -> "GaussianBelief":
+    def check(self) -> None:
+        """See `TomlTable`."""
         if set(self.mean) != set(self.deviation):
             raise ValueError("mean and deviation must name the same parameters")
-        return self
 
     @property
     def parameters(self) -> set[str]:
@@ -184,13 +181,10 @@ AnyBelief = Annotated[
 ]
 
 
-def _in_order(values: dict[str, Any], parameters: tuple[str, ...]) -> dict[str, Any]:
-    return {name: values[name] for name in parameters}
-
-
 def _theta(values: dict[str, float], parameters: tuple[str, ...]) -> Any:
-    """A dictionary of several parameters; the number itself where there is one."""
-    return _in_order(values, parameters) if len(parameters) > 1 else values[parameters[0]]
+    """A dictionary of several parameters in order; the number itself where there is one."""
+    in_order = {name: values[name] for name in parameters}
+    return in_order if len(parameters) > 1 else in_order[parameters[0]]
 
 
 def _forgetting(family: Any, forget: float | list[float] | None, *numbers: Any) -> beliefs.Belief:

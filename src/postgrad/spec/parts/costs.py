@@ -7,10 +7,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from postgrad.problem.problem import Cost
 from postgrad.research.problems.newsvendor import Mismatch, Newsvendor
+from postgrad.research.problems.pricing import Revenue
 from postgrad.spec.parts.toml_table import Numbers, Pick, Positives, TomlTable
 
 
@@ -34,15 +35,14 @@ class ProfitCost(TomlTable):
     price: Numbers
     salvage: Numbers = 0.0
 
-    @model_validator(mode="after")
-    def _check(self) -> "ProfitCost":
+    def check(self) -> None:
+        """See `TomlTable`."""
         numbers = [np.atleast_1d(value) for value in (self.salvage, self.cost, self.price)]
         for less, more in itertools.pairwise(numbers):
             # Lists of other lengths than the number of items are refused when the data are read.
             comparable = less.size == more.size or 1 in (less.size, more.size)
             if comparable and not (less < more).all():
                 raise ValueError("`salvage` must be less than `cost`, and `cost` than `price`")
-        return self
 
     def build(self, pick: Pick) -> Cost:
         """The cost, with the numbers that `pick` takes."""
@@ -82,17 +82,3 @@ class Squared(eqx.Module):
     def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
         """h(x, xi)."""
         return jnp.sum(jnp.square(x - xi))
-
-
-class Revenue(eqx.Module):
-    """h(x, xi) = -(x - c)' xi, for a price x and a demand xi at that price.
-
-    Attributes:
-        unit_cost: c.
-    """
-
-    unit_cost: Float[Array, "..."]
-
-    def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
-        """h(x, xi)."""
-        return -jnp.sum((x - self.unit_cost) * xi)

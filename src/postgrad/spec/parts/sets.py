@@ -2,7 +2,6 @@
 
 from typing import Annotated, ClassVar, Literal
 
-import jax.numpy as jnp
 from pydantic import Field
 
 from postgrad.problem import feasible
@@ -17,9 +16,8 @@ class BoxSet(TomlTable):
     high: Numbers
     joint: ClassVar[bool] = False
 
-    def build(self, pick: Pick, count: int) -> feasible.FeasibleSet:
-        """The set of `count` items, with their numbers."""
-        del count
+    def build(self, pick: Pick) -> feasible.FeasibleSet:
+        """The set, with the numbers that `pick` takes."""
         return feasible.Box(pick(self.low), pick(self.high))
 
 
@@ -33,10 +31,9 @@ class BudgetSet(TomlTable):
     total: Number
     joint: ClassVar[bool] = True
 
-    def build(self, pick: Pick, count: int) -> feasible.FeasibleSet:
-        """The set of `count` items, with their numbers."""
-        weights = jnp.broadcast_to(pick(self.weights), (count,))
-        return feasible.Budget(pick(self.low), pick(self.high), weights, self.total)
+    def build(self, pick: Pick) -> feasible.FeasibleSet:
+        """The set, with the numbers that `pick` takes: one for each item."""
+        return feasible.Budget(pick(self.low), pick(self.high), pick(self.weights), self.total)
 
 
 AnySet = Annotated[BoxSet | BudgetSet, Field(discriminator="kind")]

@@ -1,9 +1,9 @@
 """What the tables of a specification file have in common: strictness, and kinds of numbers."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 
 class TomlTable(BaseModel):
@@ -15,6 +15,14 @@ class TomlTable(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, populate_by_name=True
     )
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Raises a ValueError if values that are right by themselves do not fit each other."""
 
 
 def _whole_to_float(value: object) -> object:

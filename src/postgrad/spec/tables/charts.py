@@ -9,7 +9,7 @@ import numpy as np
 from jax import random
 
 from postgrad.agent.agent import Agent
-from postgrad.research.plots import STYLE, canvas, line_of, save
+from postgrad.research.plots import drawing, line_of
 from postgrad.spec.backtest import Backtest
 
 if TYPE_CHECKING:
@@ -37,18 +37,13 @@ def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path
         stem: Where to write, without the ending.
         title: Above the figure.
     """
-    import matplotlib as mpl
-
-    with mpl.rc_context(STYLE):
-        figure, axes = canvas(7.6, 4.4)
+    with drawing(stem, 7.6, 4.4) as (axes, files):
         curves = result.cumulative()
         best = curves.get("hindsight", np.zeros(result.scored))
         days = np.arange(1, result.scored + 1)
         for name in sorted(curves, key=lambda name: -curves[name][-1]):
-            colour, dashes = line_of(name)
-            style: Any = {"lw": 2.0, "zorder": 3} if name == "postgrad" else {"lw": 1.3}
             label = f"{name}  {curves[name][-1]:,.0f}"
-            axes.plot(days, curves[name] - best, color=colour, ls=dashes, label=label, **style)
+            axes.plot(days, curves[name] - best, label=label, **line_of(name, name == "postgrad"))
         # The frame fits the three curves nearest to hindsight, so that a bad rule hides none.
         near = sorted((curves[name] - best for name in curves), key=lambda c: np.abs(c).max())[:3]
         low, high = min(float(c.min()) for c in near), max(float(c.max()) for c in near)
@@ -66,7 +61,7 @@ def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path
             f"{items} item{'s' if items > 1 else ''}; curves may leave the frame",
             **_OWN_WORDS,
         )
-        return save(figure, stem)
+    return files
 
 
 def draw_stream(
@@ -80,16 +75,11 @@ def draw_stream(
         title: Above the figure.
         labels: Names of the decision's entries, where it has several.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     records = list(agent.history(last=_MOST_BATCHES))
     if not records:
         return []
     stages = np.asarray([record.stage for record in records])
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8.2, 9.6), layout="constrained")
-        decisions, posterior, surprise, cost = figure.subplots(4, 1, sharex=True)
+    with drawing(stem, 8.2, 9.6, rows=4) as ((decisions, posterior, surprise, cost), files):
         _draw_decisions(decisions, stages, records, labels)
         decisions.set_title(title, **_OWN_WORDS)
         decisions.set_ylabel("decision and data")
@@ -97,7 +87,7 @@ def draw_stream(
         _draw_surprise(surprise, stages, records)
         _draw_cost(cost, agent, stages, records)
         cost.set_xlabel("batch")
-        return save(figure, stem)
+    return files
 
 
 def _draw_decisions(

@@ -1,10 +1,8 @@
-"""Histories as CSV or JSON, posteriors for ArviZ, and results as JSON, for other programs."""
+"""Histories as CSV or JSON, and posteriors for ArviZ, for other programs."""
 
 import csv
-import dataclasses
 import json
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 from jax import random
 
 from postgrad.errors import SettingError
+from postgrad.research.json_types import as_json_types
 from postgrad.spec.spec_agents import SpecAgents, Stream
 
 # Posterior draws for ArviZ, whose diagnostics expect several chains.
@@ -100,19 +99,3 @@ def _write_arviz(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> in
         count += 1
     arviz.from_dict(posterior=draws).to_netcdf(str(out))
     return count
-
-
-def as_json_types(value: Any) -> Any:
-    """Nested dataclasses, Modules and arrays as JSON types; NaN and infinities become null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: as_json_types(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {str(key): as_json_types(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json_types(part) for part in value]
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, bool | str | int) or value is None:
-        return value
-    numbers = np.asarray(value)
-    return np.where(np.isfinite(numbers), numbers, np.asarray(None)).tolist()

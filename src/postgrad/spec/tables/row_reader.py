@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import datetime
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,28 +89,27 @@ def _equals(found: object, value: float | str) -> bool:
         return False
 
 
-@dataclasses.dataclass(frozen=True)
-class DemandTable:
-    """All rows as a table: days by items.
+class DatedDemand(NamedTuple):
+    """All rows as a table: days by items. All but `rows` are arguments of `backtest`.
 
     Attributes:
+        demand: Days by items; NaN if not known.
         items: The names of the items.
         dates: The days, in order.
-        groups: The group of each day; None without `split_by`.
-        demand: Days by items; NaN if not known.
-        decisions: The decisions in force, days by items, NaN if not known; None if no row has one.
+        split_by: The group of each day; None without `split_by`.
+        in_force: The decisions in force, days by items, NaN if not known; None if no row has one.
         rows: The number of rows of each day.
     """
 
+    demand: np.ndarray
     items: tuple[str, ...]
     dates: tuple[str, ...]
-    groups: tuple[str, ...] | None
-    demand: np.ndarray
-    decisions: np.ndarray | None
+    split_by: tuple[str, ...] | None
+    in_force: np.ndarray | None
     rows: np.ndarray
 
 
-def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DemandTable:
+def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DatedDemand:
     """Sort rows into days, in the order of their dates.
 
     Args:
@@ -144,12 +144,12 @@ def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DemandT
     )
     demand, decisions = np.moveaxis(table, -1, 0)  # NaN where there was None
     named = tuple(group for date in dates if (group := groups[date]) is not None)
-    return DemandTable(
+    return DatedDemand(
+        demand=demand,
         items=tuple(names),
         dates=tuple(dates),
-        groups=named or None,
-        demand=demand,
-        decisions=decisions if np.isfinite(decisions).any() else None,
+        split_by=named or None,
+        in_force=decisions if np.isfinite(decisions).any() else None,
         rows=np.asarray([counts[date] for date in dates]),
     )
 

@@ -21,8 +21,6 @@ from postgrad.research.paper.claims import (
 from postgrad.research.paper.claims.simulations import run_all
 from postgrad.research.progress import RunStages, silent
 
-__all__ = ["assess"]
-
 
 def assess(
     summary: Mapping[str, Any], *, runs: int, seed: int = 0, progress: Progress = silent
@@ -49,7 +47,7 @@ def assess(
     planned = [module.simulations(runs) for module in modules]
     counter = RunStages(
         lambda label, done, total: progress(f"claims: {label}", done, total),
-        sum(simulation.size for group in planned for simulation in group.values()),
+        sum(plan.runs * plan.horizon for group in planned for plan in group.values()),
     )
     found = [*convergence.claims(summary), *unbiased.claims(runs, seed, counter)]
     for module, group in zip(modules, planned, strict=True):

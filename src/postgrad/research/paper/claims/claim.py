@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from postgrad.research.paper.claims.verdicts import Estimate, Requirement, Verdict, together
+from postgrad.research.paper.claims.verdicts import Estimate, Requirement, together
 
 _MOST_NAMES = 5
 
@@ -16,11 +16,6 @@ class Statement:
     what: str
     estimate: Estimate
     requirement: Requirement
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the estimate meets the requirement."""
-        return self.requirement.judge(self.estimate)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +38,12 @@ class Claim:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain strings and numbers, with the verdict that follows from them."""
+        verdicts = (s.requirement.judge(s.estimate) for s in self.statements)
         return {
             "id": self.id,
             "claim": self.claim,
             "measured": self.measured,
-            "verdict": together(s.verdict for s in self.statements).value,
+            "verdict": together(verdicts).value,
             "rule": self._rule(),
             "runs": self.runs,
             "numbers": {s.what: [s.estimate.value, s.estimate.error] for s in self.statements},

@@ -9,12 +9,9 @@ from postgrad.research.paper.claims.error_curves import Summarised, missing
 from postgrad.research.paper.claims.verdicts import Estimate, Within
 
 _ALGORITHMS = {
-    "quadratic-1d-independent": "2.1",
-    "quadratic-2d-independent": "2.1",
-    "newsvendor-independent": "2.1",
-    "quadratic-1d-dependent": "2.2",
-    "quadratic-2d-dependent": "2.2",
-    "newsvendor-dependent": "2.2",
+    f"{problem}-{data}": number
+    for data, number in (("independent", "2.1"), ("dependent", "2.2"))
+    for problem in ("quadratic-1d", "quadratic-2d", "newsvendor")
 }
 _STAGES = (0, 10, 100, 1000)
 # From t = 100 to 1000 the error falls by a fifth (10^-0.1), to at most a fifth of the first error.
@@ -30,8 +27,7 @@ def claims(summary: Mapping[str, Any]) -> list[Claim]:
 def _claim(summary: Mapping[str, Any], name: str) -> Claim:
     label = f"convergence-{name}"
     text = f"Algorithm {_ALGORITHMS[name]} converges to the optimum ({name})."
-    why = missing(summary, name, ("bayesian-sgd",))
-    if why:
+    if why := missing(summary, name, ("bayesian-sgd",)):
         return Claim(label, text, why, 0)
     experiment = summary["experiments"][name]
     errors = Summarised(experiment)

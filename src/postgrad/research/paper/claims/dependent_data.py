@@ -45,12 +45,10 @@ def simulations(runs: int) -> dict[str, PlannedSimulation]:
     instance, n = _instance(), _RUNS * runs
     algorithm, belief = BayesianSGD(instance.problem, **paper()), Grid(instance.points)
     planned = {
-        name: PlannedSimulation(
-            instance, algorithm, belief, n, batch_size=size, record=_belief_in_truth
-        )
+        name: PlannedSimulation(instance, algorithm, belief, n, 1000, size, _belief_in_truth)
         for name, size in _SIZES.items()
     }
-    planned[_ONE] = PlannedSimulation(instance, algorithm, belief, n, record=Learning(instance))
+    planned[_ONE] = planned[_ONE]._replace(record=Learning(instance))
     planned[_KNOWN] = PlannedSimulation(instance, algorithm, Known(instance.theta), n)
     blind = BayesianSGD(instance.problem, **paper(gradient=Partial()))
     planned[_BLIND] = PlannedSimulation(instance, blind, belief, n)

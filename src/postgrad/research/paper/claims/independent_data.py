@@ -1,16 +1,14 @@
 """Claims where data do not depend on the decision: three algorithms, early, late, and why."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.algorithm.gradients import Pathwise
 from postgrad.algorithm.presets import paper
-from postgrad.beliefs import Grid, MaximumLikelihood
 from postgrad.research.paper.claims.claim import Claim, Statement, listed
 from postgrad.research.paper.claims.error_curves import (
     ALIKE,
@@ -38,13 +36,9 @@ _QUADRATICS: dict[str, Callable[[], Instance]] = {
 }
 
 
-def _posterior_mean(state: State) -> Array:
-    grid = cast(Grid, state.belief)
-    return jnp.dot(grid.probabilities, grid.points)
-
-
 def _estimate(state: State) -> Array:
-    return cast(MaximumLikelihood, state.belief).theta
+    """The posterior mean of theta, or its maximum-likelihood estimate."""
+    return state.belief.mean()
 
 
 def simulations(runs: int) -> dict[str, PlannedSimulation]:
@@ -53,7 +47,6 @@ def simulations(runs: int) -> dict[str, PlannedSimulation]:
     And on the newsvendor, where a stage takes long, for the early stages.
     """
     planned: dict[str, PlannedSimulation] = {}
-    records = {"bayesian-sgd": _posterior_mean, "mle": _estimate}
     for name, make in (_QUADRATICS | {_NEWSVENDOR: newsvendor.independent}).items():
         instance = shared(make)
         algorithm = BayesianSGD(instance.problem, **paper(gradient=Pathwise()))
@@ -61,8 +54,8 @@ def simulations(runs: int) -> dict[str, PlannedSimulation]:
             options: dict[str, Any] = {"runs": _RUNS * runs}
             if name == _NEWSVENDOR:
                 options = {"runs": _NEWSVENDOR_RUNS * runs, "horizon": EARLY[-1], "batch_size": 2}
-            elif key in records:
-                options["record"] = records[key]
+            elif key != "known":
+                options["record"] = _estimate
             belief = ALGORITHMS[key].belief(instance)
             planned[f"{name}: {key}"] = PlannedSimulation(instance, algorithm, belief, **options)
     return planned
@@ -86,8 +79,7 @@ def claims(results: Mapping[str, Simulation]) -> list[Claim]:
 
 def from_summary(summary: Mapping[str, Any]) -> list[Claim]:
     """What the summary says on the newsvendor at late stages."""
-    why = missing(summary, _NEWSVENDOR, _ALGORITHMS)
-    if why:
+    if why := missing(summary, _NEWSVENDOR, _ALGORITHMS):
         late = [o for o in _OBSERVATIONS if o.stages == LATE]
         return [Claim(f"{o.id}-{_NEWSVENDOR}", f"{o.text} ({_NEWSVENDOR}).", why, 0) for o in late]
     experiment = summary["experiments"][_NEWSVENDOR]

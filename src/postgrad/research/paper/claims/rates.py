@@ -8,7 +8,7 @@ a_t / (a_1 + ... + a_T). z_T need not be drawn: its mean, given the run, is
 The theorem is an upper bound, so a faster decay is no contradiction.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,7 @@ class _Regime(NamedTuple):
         schedule: T -> (t -> a_t).
         rate: The rate that is judged.
         rounded: The same to leading order, as the theorem writes it; reported, not judged.
+        depends_on_horizon: Whether each T needs a simulation of its own.
     """
 
     id: str
@@ -54,15 +55,21 @@ class _Regime(NamedTuple):
     schedule: Callable[[int], Schedule]
     rate: _Rate
     rounded: _Rate | None = None
+    depends_on_horizon: bool = False
+
+    def simulation(self, T: int) -> str:
+        """The name of the simulation for a horizon T."""
+        return f"{self.id}, T = {T}" if self.depends_on_horizon else self.id
 
 
-_CONSTANT = _Regime(
-    "rate-constant",
-    "a_t = a / sqrt(T)",
-    lambda T: Constant(_A, T),
-    _Rate("1 / sqrt(T)", lambda T: T**-0.5),
-)
-_DECREASING = (
+_REGIMES = (
+    _Regime(
+        "rate-constant",
+        "a_t = a / sqrt(T)",
+        lambda T: Constant(_A, T),
+        _Rate("1 / sqrt(T)", lambda T: T**-0.5),
+        depends_on_horizon=True,
+    ),
     _Regime(
         "rate-harmonic",
         "a_t = a / t",
@@ -92,34 +99,25 @@ def _planned(schedule: Schedule, runs: int, horizon: int) -> PlannedSimulation:
 
 
 def simulations(runs: int) -> dict[str, PlannedSimulation]:
-    """One for each T where the step sizes depend on T, else one for all T."""
-    last = _HORIZONS[-1]
+    """One for each T where the step sizes depend on T, else one for all T: the longest."""
     return {
         # at least 1,000 stages, those after T unused: one program then serves every T
-        f"{_CONSTANT.id}, T = {T}": _planned(_CONSTANT.schedule(T), runs, max(T, 1000))
+        regime.simulation(T): _planned(regime.schedule(T), runs, max(T, 1000))
+        for regime in _REGIMES
         for T in _HORIZONS
-    } | {regime.id: _planned(regime.schedule(last), runs, last) for regime in _DECREASING}
+    }
 
 
 def claims(results: Mapping[str, Simulation]) -> list[Claim]:
     """One claim for each step size."""
-    constant = [results[f"{_CONSTANT.id}, T = {T}"] for T in _HORIZONS]
-    return [
-        _claim(_CONSTANT, constant),
-        *(_claim(regime, [results[regime.id]] * len(_HORIZONS)) for regime in _DECREASING),
-    ]
+    return [_claim(regime, results) for regime in _REGIMES]
 
 
-def _claim(regime: _Regime, results: Sequence[Simulation]) -> Claim:
-    """From one simulation for each T."""
+def _claim(regime: _Regime, results: Mapping[str, Simulation]) -> Claim:
     x_star = float(shared(_unconstrained).x_star)
-    values = np.stack(
-        [
-            over_output((2 * (result.decisions[:, :T] - x_star)) ** 2, _step_sizes(regime, T))
-            for T, result in zip(_HORIZONS, results, strict=True)
-        ],
-        axis=1,
-    )
+    gaps = {T: results[regime.simulation(T)].decisions[:, :T] - x_star for T in _HORIZONS}
+    each = [over_output((2 * gap) ** 2, _step_sizes(regime, T)) for T, gap in gaps.items()]
+    values = np.stack(each, axis=1)
     powers = {
         rate.words: exponent(values, np.array([rate.at(T) for T in _HORIZONS]))
         for rate in (regime.rate, regime.rounded)

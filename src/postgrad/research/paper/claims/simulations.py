@@ -1,15 +1,14 @@
 """The simulations that the claims need."""
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.beliefs import Belief
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages
-from postgrad.research.simulation import Simulation, simulate
+from postgrad.research.simulation import Simulation
 
 
 @functools.cache
@@ -18,22 +17,16 @@ def shared(make: Callable[[], Instance]) -> Instance:
     return make()
 
 
-@dataclasses.dataclass(frozen=True)
-class PlannedSimulation:
-    """The arguments of one call of `simulate`, but for the seed."""
+class PlannedSimulation(NamedTuple):
+    """The arguments of one call of `RunStages.simulate`, but for the label and the seed."""
 
     instance: Instance
-    algorithm: BayesianSGD
+    policy: BayesianSGD
     belief: Belief
     runs: int
     horizon: int = 1000
     batch_size: int = 1
     record: Callable[[State], Any] = lambda state: ()
-
-    @property
-    def size(self) -> int:
-        """How many run-stages the simulation takes."""
-        return self.runs * self.horizon
 
 
 def run_all(
@@ -41,17 +34,5 @@ def run_all(
 ) -> dict[str, Simulation]:
     """Runs simulations by name: run i meets the same data noise in all of them."""
     return {
-        name: simulate(
-            plan.algorithm,
-            plan.belief,
-            plan.instance.x,
-            plan.instance.theta,
-            runs=plan.runs,
-            horizon=plan.horizon,
-            batch_size=plan.batch_size,
-            seed=seed,
-            record=plan.record,
-            progress=counter.simulating(name),
-        )
-        for name, plan in planned.items()
+        name: counter.simulate(name, **plan._asdict(), seed=seed) for name, plan in planned.items()
     }

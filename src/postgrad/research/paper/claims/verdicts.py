@@ -4,7 +4,6 @@ An estimate is judged by its interval, `SURE` standard errors to either side. A 
 or failed, only if the whole interval agrees.
 """
 
-import abc
 import dataclasses
 import enum
 import math
@@ -69,22 +68,8 @@ class Estimate:
         return f"{self.value:.{decimals}f} ± {self.error:.{decimals}f}"
 
 
-class Requirement(abc.ABC):
-    """What is required of an estimate; `str` says it in words.
-
-    Attributes:
-        verdicts: When it holds and when it does not, in words.
-    """
-
-    verdicts: ClassVar[str]
-
-    @abc.abstractmethod
-    def judge(self, estimate: Estimate) -> Verdict:
-        """The verdict on one estimate; inconclusive if the estimate is not a number."""
-
-
 @dataclasses.dataclass(frozen=True)
-class Within(Requirement):
+class Within:
     """Between two limits: a z-test if one of them is infinite, an equivalence test if none is."""
 
     verdicts: ClassVar[str] = (
@@ -96,7 +81,7 @@ class Within(Requirement):
     high: float = math.inf
 
     def judge(self, estimate: Estimate) -> Verdict:
-        """Within, outside or across the limits."""
+        """Within, outside or across the limits; inconclusive if the estimate is not a number."""
         low, high = estimate.interval()
         if self.low < low and high < self.high:
             return Verdict.HOLDS
@@ -113,7 +98,7 @@ class Within(Requirement):
 
 
 @dataclasses.dataclass(frozen=True)
-class Zero(Requirement):
+class Zero:
     """Exactly zero, by a measurement precise enough to detect the margin.
 
     Attributes:
@@ -140,3 +125,7 @@ class Zero(Requirement):
     def __str__(self) -> str:
         several = f", {self.comparisons} at once (Bonferroni)" if self.comparisons > 1 else ""
         return f"zero{several}, margin {self.margin:.3g}"
+
+
+# What is required of an estimate; `str` says it in words, and `verdicts` when it holds.
+Requirement = Within | Zero

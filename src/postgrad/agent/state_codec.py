@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random
-from jax.tree_util import DictKey, GetAttrKey
+from jax.tree_util import DictKey, GetAttrKey, SequenceKey
 from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.bayesian_sgd import Descended, Learned
@@ -26,7 +26,7 @@ from postgrad.engine.stage import DescendReport, LearnReport
 from postgrad.engine.stream import Report, Snapshot, Stream
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.fixed import fixed_leaves
-from postgrad.store import Saved
+from postgrad.store import StoredState
 from postgrad.store.array_codec import Entries, as_bytes, decode, encode, entries_of, header_of
 
 _COUNTERS = struct.Struct("<qqddqqqq")
@@ -70,17 +70,17 @@ class StateCodec:
         self._report_header = functools.lru_cache(self._make_report_header)
         self._moving = [(name, i) for name, i in numbered if not self._fixed[i]]
 
-    def save(self, snapshot: Snapshot) -> Saved:
+    def save(self, snapshot: Snapshot) -> StoredState:
         """The snapshot, but for the arrays that stages do not change."""
         counters = self._counters(snapshot)
         if snapshot.report is None:
-            return Saved(0, _NOTHING, b"", _NOTHING, b"", counters, 0)
+            return StoredState(0, _NOTHING, b"", _NOTHING, b"", counters, 0)
         leaves = jax.tree.leaves(snapshot.belief)
         belief = {name: _plain(leaves[i]) for name, i in self._moving}
         search, test, (learn, descend, _) = snapshot.search, snapshot.test, snapshot.report
         data = [*belief.values(), np.asarray(search.words), np.asarray(test.words)]
         told = [np.asarray(learn.words), np.asarray(descend.words)]
-        return Saved(
+        return StoredState(
             snapshot.stage,
             self._state_header(entries_of(belief), search.layout, test.layout),
             b"".join(map(as_bytes, data)),
@@ -101,7 +101,7 @@ class StateCodec:
         }
         return encode(changed)
 
-    def restore(self, saved: Saved, fixed: tuple[str, bytes] | None) -> Snapshot:
+    def restore(self, saved: StoredState, fixed: tuple[str, bytes] | None) -> Snapshot:
         """The snapshot that was stored.
 
         Raises:
@@ -129,7 +129,7 @@ class StateCodec:
             warning=None,
             next_look=next_look,
             room=room,
-            fixed_since=saved.still,
+            fixed_since=saved.fixed_since,
         )
 
     def _make_state_header(self, belief: Entries, search: Layout, test: Layout) -> str:
@@ -172,6 +172,7 @@ class _Names:
 
     def tree(self, stored: dict[str, np.ndarray], like: PyTree = None) -> Any:
         """The part, from the arrays of a file; those that are not there are as in `like`."""
+        leaves: list[Any]
         if like is None:
             leaves = [stored[name] for name in self.names]
         else:
@@ -189,11 +190,12 @@ def stored_name(node: Any, path: tuple[Any, ...]) -> str:
         if isinstance(key, GetAttrKey):
             fields = getattr(type(node), "__dataclass_fields__", {})
             stated = fields[key.name].metadata if key.name in fields else {}
-            step = stated.get("stored_as", key.name)
-            node = getattr(node, key.name)
-        else:
-            index = key.key if isinstance(key, DictKey) else key.idx
+            node, step = getattr(node, key.name), stated.get("stored_as", key.name)
+        elif isinstance(key, SequenceKey | DictKey):
+            index = key.idx if isinstance(key, SequenceKey) else key.key
             node, step = node[index], str(index)
+        else:  # inside a class with a flattening of its own, such as numpyro's
+            node, step = None, str(key.key)
         steps.append(step)
     return ".".join(steps)
 

@@ -1,0 +1,372 @@
+"""One table of the figures that must never get worse unnoticed, each with its bar.
+
+    python benchmarks/standing.py [--only NAME ...] [--skip NAME ...] [--list] [--out results]
+
+A row has a name, what is measured, a bar, and a function that measures; the functions run commands
+and other benchmarks in fresh processes, each once even where several rows read its output. NAME is
+the name of a row or its part before the slash. Times are processor seconds (user and system), and
+are shown as multiples of something that was measured in the same run. The verdicts:
+
+    holds   the bar is reached
+    open    the bar was not reached when the row was recorded, and the value is no worse than it was
+            then, give or take the row's noise
+    worse   anything else: exit code 1
+    skipped, failed   with the reason; a row that failed also means exit code 1
+
+The table is printed row by row, and kept in standing.json in the folder of `--out`. To add a
+figure, add a function and a line to `ROWS`.
+"""
+
+import argparse
+import collections
+import functools
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from first_decision import BARS, HERE, fresh, processor_of_children
+
+ROOT = HERE.parent
+POSTGRAD = [sys.executable, "-c", "from postgrad.cli import main; main()"]
+# The larger data are not part of the repository.
+DATA = ROOT.parent / "shared" / "data"
+# Commands of fewer processor seconds are run three times.
+SHORT = 3.0
+QUADRATICS = [
+    "quadratic-1d-independent",
+    "quadratic-2d-independent",
+    "quadratic-1d-dependent",
+    "quadratic-2d-dependent",
+]
+ITEM = ("--item", "steak")
+NEWSVENDORS = ["newsvendor-independent", "newsvendor-dependent"]
+
+
+class Skipped(Exception):  # noqa: N818  a reason, not a failure
+    """The row cannot be measured here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure and its bar.
+
+    Attributes:
+        name: The group, a slash, and the figure.
+        what: What is measured, in which unit.
+        bar: "<= 5" or ">= 2".
+        measure: Returns the value, and a note with the absolute figures.
+        recorded: The value where the bar was not reached when it was recorded; None where it was.
+        noise: The share by which the value may be worse than recorded.
+    """
+
+    name: str
+    what: str
+    bar: str
+    measure: Callable[[], tuple[float, str]]
+    recorded: float | None = None
+    noise: float = 0.25
+
+    def verdict(self, value: float) -> str:
+        """Holds, open or worse."""
+        sense, limit = self.bar.split()
+        sign = 1.0 if sense == "<=" else -1.0
+        if sign * value <= sign * float(limit):
+            return "holds"
+        if self.recorded is None:
+            return "worse"
+        return "open" if sign * value <= sign * self.recorded * (1 + sign * self.noise) else "worse"
+
+
+def once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs a job once for given arguments; what it raised is raised again, not run again."""
+
+    @functools.cache
+    def outcome(*arguments: Any) -> tuple[Any, Exception | None]:
+        try:
+            return function(*arguments), None
+        except Exception as error:
+            return None, error
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        result, error = outcome(*arguments)
+        if error is not None:
+            raise error
+        return result
+
+    return call
+
+
+@once
+def benchmark(script: str, *options: str) -> Any:
+    """What a benchmark prints as JSON."""
+    return json.loads(fresh([sys.executable, str(HERE / script), *options, "--json"])[0])
+
+
+@once
+def command(*arguments: str) -> tuple[Any, float]:
+    """What a postgrad command prints as JSON, and its processor seconds."""
+    output, seconds = fresh([*POSTGRAD, *arguments, "--json"])
+    return json.loads(output), seconds
+
+
+@once
+def seconds_of(*arguments: str) -> float:
+    """Processor seconds of Python with these arguments; the least of three where they are few."""
+    times = [fresh([sys.executable, *arguments])[1]]
+    while len(times) < 3 and times[0] < SHORT:
+        times.append(fresh([sys.executable, *arguments])[1])
+    return min(times)
+
+
+def importing_jax() -> float:
+    return seconds_of("-c", "import jax")
+
+
+def by_hand() -> float:
+    return seconds_of(str(HERE / "plain_jax.py"))
+
+
+# ---- the rows' functions ----
+
+
+def first_decision(program: str) -> tuple[float, str]:
+    result = benchmark("first_decision.py")
+    about = result["programs"][program]
+    large = [k for p in about["programs"].values() for k in p["kernels"]]
+    compiling = sum(p["compile_s"] for p in about["programs"].values())
+    note = f"{about['processor_s']:.1f} s; compiling, on the clock, {compiling:.1f} s"
+    return result["ratios"][program], f"{note}; kernels {large}"
+
+
+def limit(*names: str, runs: int, horizon: int) -> tuple[float, str]:
+    """The worst ratio to the limit from stage 10 on; an excess of at most 5e-4 counts as 1."""
+    sizes = ("--runs", str(runs), "--horizon", str(horizon))
+    worst, where = 1.0, "every excess at most 5e-4"
+    for name, result in benchmark("limit.py", *names, *sizes).items():
+        for t, row in result["rows"].items():
+            if int(t) >= 10 and row["excess"] > 5e-4 and row["ratio"] > worst:
+                worst, where = row["ratio"], f"{name}, t = {t}, excess {row['excess']:.1e}"
+    return worst, f"{where}; {runs} runs"
+
+
+def testbed(*problems: str) -> tuple[float, str]:
+    """The share of problems on which no data-driven competitor beats the untuned default."""
+    with tempfile.TemporaryDirectory() as out:
+        sizes = ("--runs", "20", "--horizon", "100", "--out", out)
+        beaten = command("bench", *problems, *sizes)[0]["beaten_by"]
+    behind = "; ".join(
+        f"{problem} behind {', '.join(f'{r} {when}' for r, when in rivals.items())}"
+        for problem, rivals in beaten.items()
+        if rivals
+    )
+    share = sum(not rivals for rivals in beaten.values()) / len(beaten)
+    return share, f"{len(beaten)} problems, 20 runs, T = 100{'; ' if behind else ''}{behind}"
+
+
+def newsvendor(name: str) -> tuple[float, str]:
+    """A stage by processor time; 165 is 25 s on two cores where NumPy takes 0.083 s a stage."""
+    result = benchmark("newsvendor.py", "--names", name, "--rounds", "1")[name]
+    first, later = result["first call, s"], result["later calls, s"]
+    return result[
+        "NumPy stage / first call, processor"
+    ], f"first call {first:.1f} s, later {later:.1f} s"
+
+
+def newsvendor_from_the_shell() -> tuple[float, str]:
+    """Seconds on the clock of 100 runs of 1,000 stages, figure and report included."""
+    with tempfile.TemporaryDirectory() as out:
+        load, start = os.getloadavg()[0] - 1.0, time.perf_counter()  # one is this run itself
+        arguments = ("newsvendor-dependent", "--algorithms", "bayesian-sgd", "--out", out)
+        _, processor = command("reproduce", *arguments)
+        seconds = time.perf_counter() - start
+    if load > 0.5:
+        raise Skipped(f"needs idle cores; load {load:.1f}, {processor:.1f} processor seconds")
+    return seconds, f"{processor:.1f} processor seconds"
+
+
+def quadratics() -> tuple[float, str]:
+    # Of the four, those in which the decision changes the data: the ones nearest to the bar.
+    names = ("--names", *QUADRATICS[2:])
+    results = benchmark("quadratics.py", "--runs", "1000", "--rounds", "2", *names)
+    ratios = {name: curves["all three"]["ratio"] for name, curves in results.items()}
+    return min(ratios.values()), ", ".join(f"{ratio:.1f}" for ratio in ratios.values())
+
+
+def observe(label: str, ratio: str) -> tuple[float, str]:
+    result = benchmark("observe.py", "--count", "1000")[label]
+    return result[ratio], f"median {result['median_us']:.0f} us"
+
+
+def backtest(specification: str, data: Path) -> tuple[float, str]:
+    """The total cost of the untuned default."""
+    if not data.exists():
+        raise Skipped(f"{data.name} is not in {data.parent.name}/ next to the repository")
+    result, seconds = command("backtest", str(ROOT / "examples" / specification), str(data))
+    total = result["total"]
+    return total["postgrad"], f"sample average {total['saa']:,.0f}; {seconds:.0f} s"
+
+
+@once
+def stored_decisions() -> tuple[str, Path]:
+    """A file of decisions of a short history, for the commands that only read."""
+    folder = Path(tempfile.mkdtemp(prefix="standing-"))
+    rows = (ROOT / "examples" / "yaz.csv").read_text().splitlines()[:6]
+    (folder / "rows.csv").write_text("\n".join(rows) + "\n")
+    specification = str(ROOT / "examples" / "yaz.toml")
+    arguments = ["run", specification, str(folder / "rows.csv"), "--state", str(folder / "s.db")]
+    fresh([*POSTGRAD, *arguments])
+    return specification, folder
+
+
+def start(name: str, *options: str) -> tuple[float, str]:
+    """Processor seconds of a command over those of `import jax`."""
+    arguments = [name]
+    if name != "--help":
+        specification, folder = stored_decisions()
+        arguments += [specification, "--state", str(folder / "s.db"), *options]
+        arguments = [argument.replace("FOLDER", str(folder)) for argument in arguments]
+        if name == "run":
+            arguments.insert(2, str(folder / "rows.csv"))
+    seconds = seconds_of(*POSTGRAD[1:], *arguments)
+    return seconds / importing_jax(), f"{seconds:.2f} s"
+
+
+def demo(name: str, horizon: int) -> tuple[float, str]:
+    """Processor seconds of a part of `make demo`, with 10 of its 100 runs, over those by hand."""
+    with tempfile.TemporaryDirectory() as out:
+        sizes = ("--runs", "10", "--horizon", str(horizon), "--out", out)
+        _, seconds = command("reproduce", name, *sizes)
+    return seconds / by_hand(), f"{seconds:.1f} processor seconds, {horizon} stages"
+
+
+def make_test() -> tuple[float, str]:
+    last = json.loads((HERE / "make_test_seconds.json").read_text())
+    return last["seconds"], f"not measured now: {last['date']}, {last['where']}"
+
+
+ROWS = [
+    Row("first-decision/readme", "README's example / program by hand", f"<= {BARS['readme']:.0f}",
+        lambda: first_decision("readme"), recorded=13.5),
+    Row("first-decision/own-law", "own law, particles / program by hand",
+        f"<= {BARS['own law']:.0f}", lambda: first_decision("own law"), recorded=41.0),
+    Row("limit/quadratics", "worst error / the posterior's best, t >= 10", "<= 1.05",
+        lambda: limit(*QUADRATICS, runs=100, horizon=200)),
+    Row("limit/newsvendor", "the same, newsvendor-dependent", "<= 1.05",
+        lambda: limit("newsvendor-dependent", runs=40, horizon=100)),
+    Row("testbed/share", "problems where the default is best or tied", ">= 1",
+        lambda: testbed("newsvendor-1d-dependent", "quadratic-1d-dependent", "pricing-linear")),
+    *(Row(f"newsvendor/{name.split('-')[1]}", "dense NumPy stage / ours, first call", ">= 165",
+          lambda name=name: newsvendor(name)) for name in NEWSVENDORS),
+    Row("newsvendor/shell", "2 million points, 100 x 1,000, seconds", "<= 25",
+        newsvendor_from_the_shell),
+    Row("quadratics/steady", "NumPy / ours, steady state, the least", ">= 2", quadratics),
+    Row("observe/default", "observe / plain jitted step", "<= 2",
+        lambda: observe("default", "to_plain_step")),
+    Row("observe/paper", "observe / plain jitted step, paper's step", "<= 2",
+        lambda: observe("mixture-score", "to_plain_step")),
+    Row("observe/numpy", "observe / NumPy stage, paper's step", "<= 10",
+        lambda: observe("mixture-score", "to_numpy_stage")),
+    Row("backtest/yaz", "total cost", "<= 76190",
+        lambda: backtest("yaz.toml", ROOT / "examples" / "yaz.csv")),
+    Row("backtest/yaz-weekday", "total cost", "<= 60720",
+        lambda: backtest("yaz-weekday.toml", ROOT / "examples" / "yaz.csv")),
+    Row("backtest/yaz-capacity", "total cost", "<= 87006",
+        lambda: backtest("yaz-capacity.toml", ROOT / "examples" / "yaz.csv")),
+    Row("backtest/onlineretail-orders", "total cost", "<= 22391",
+        lambda: backtest("onlineretail-orders.toml", DATA / "onlineretail.csv")),
+    Row("backtest/onlineretail-units", "total cost", "<= 708151",
+        lambda: backtest("onlineretail-units.toml", DATA / "onlineretail.csv")),
+    Row("start/help", "postgrad --help / import jax", "<= 1", lambda: start("--help")),
+    Row("start/decide", "decide / import jax", "<= 1", lambda: start("decide"), recorded=8.6),
+    Row("start/export", "export of the history / import jax", "<= 1",
+        lambda: start("export", "FOLDER/history.csv", *ITEM), recorded=8.7),
+    Row("start/explain", "explain of one item / import jax", "<= 4",
+        lambda: start("explain", *ITEM), recorded=45.0),
+    Row("start/plot", "plot of one item / import jax", "<= 4",
+        lambda: start("plot", "--out", "FOLDER/plots", *ITEM), recorded=53.0),
+    Row("start/run", "run again, nothing new / import jax", "<= 4",
+        lambda: start("run"), recorded=9.0),
+    *(Row(f"demo/{name}", "reproduce, 10 runs / program by hand", "<= 12",
+          lambda name=name: demo(name, 1000)) for name in QUADRATICS),
+    *(Row(f"demo/{name}", "reproduce, 10 runs / program by hand", "<= 35",
+          lambda name=name: demo(name, 100)) for name in NEWSVENDORS),
+    Row("make-test/seconds", "make test, seconds, as last measured", "<= 360", make_test,
+        recorded=707.0),
+]  # fmt: skip
+
+
+# ---- the table ----
+
+
+def figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def result_of(row: Row) -> dict[str, Any]:
+    """The row's value and verdict; whatever went wrong is part of the result."""
+    started, processor = time.perf_counter(), processor_of_children()
+    result: dict[str, Any] = {"name": row.name, "what": row.what, "bar": row.bar}
+    try:
+        value, note = row.measure()
+        result |= {"value": value, "verdict": row.verdict(value), "note": note}
+    except Skipped as reason:
+        result |= {"verdict": "skipped", "note": str(reason)}
+    except Exception as error:
+        text = re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")
+        result |= {"verdict": "failed", "note": text[-200:]}
+    spent = {
+        "seconds": time.perf_counter() - started,
+        "processor_s": processor_of_children() - processor,
+    }
+    return result | {"recorded": row.recorded} | spent
+
+
+def line(result: dict[str, Any]) -> str:
+    value = figure(result["value"]) if "value" in result else "-"
+    name, what, bar = result["name"], result["what"], result["bar"]
+    return f"{name:31} {what:45} {bar:>9} {value:>9}  {result['verdict']:8} {result['note']}"
+
+
+def main() -> int:
+    groups = sorted({row.name.split("/")[0] for row in ROWS})
+    known = [*groups, *(row.name for row in ROWS)]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=known, default=groups, metavar="NAME")
+    parser.add_argument("--skip", nargs="+", choices=known, default=[], metavar="NAME")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows")
+    parser.add_argument("--out", type=Path, default=ROOT / "results")
+    options = parser.parse_args()
+
+    def named(row: Row, names: list[str]) -> bool:
+        return row.name in names or row.name.split("/")[0] in names
+
+    chosen = [row for row in ROWS if named(row, options.only) and not named(row, options.skip)]
+    if options.list:
+        print("\n".join(row.name for row in chosen))
+        return 0
+    options.out.mkdir(parents=True, exist_ok=True)
+    print(f"{'figure':31} {'what':45} {'bar':>9} {'value':>9}  verdict  note", flush=True)
+    results = []
+    for row in chosen:
+        if sys.stdout.isatty():
+            print(f"... {row.name}", end="\r", flush=True)
+        results.append(result_of(row))
+        print(line(results[-1]), flush=True)
+        (options.out / "standing.json").write_text(json.dumps(results, indent=1))
+    counts = collections.Counter(result["verdict"] for result in results)
+    print(", ".join(f"{number} {verdict}" for verdict, number in counts.items()), end="; ")
+    minutes = {key: sum(r[key] for r in results) / 60 for key in ("seconds", "processor_s")}
+    print("{seconds:.1f} minutes, {processor_s:.1f} of processor".format(**minutes))
+    return int(any(r["verdict"] in ("worse", "failed") for r in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Linear algebra of small matrices, by operations on their columns.
+
+LAPACK works on one matrix at a time; operations on columns vectorise over runs. Larger matrices are
+left to LAPACK.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+
+# The largest size of a small matrix.
+SMALL = 8
+
+
+def gram(a: Float[Array, "m d"]) -> Float[Array, "d d"]:
+    """a' a."""
+    if a.shape[1] > SMALL:
+        return a.T @ a
+    return jnp.sum(a[:, :, None] * a[:, None, :], axis=0)
+
+
+def cholesky(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """The lower root L of L L'; NaN if the matrix is not positive definite."""
+    d = matrix.shape[0]
+    if d > SMALL:
+        return jnp.linalg.cholesky(matrix)
+    columns = []
+    for k in range(d):
+        column = jnp.where(np.arange(d) >= k, matrix[:, k], 0.0) / jnp.sqrt(matrix[k, k])
+        matrix = matrix - column[:, None] * column
+        columns.append(column)
+    return jnp.stack(columns, axis=1)
+
+
+def solve_lower(lower: Float[Array, "d d"], b: Float[Array, "d ..."]) -> Float[Array, "d ..."]:
+    """L^-1 b."""
+    if lower.shape[0] > SMALL:
+        return solve_triangular(lower, b, lower=True)
+    rows = []
+    for k in range(lower.shape[0]):
+        rows.append(b[k] / lower[k, k])
+        b = b - _column(lower[:, k], b.ndim) * rows[-1]
+    return jnp.stack(rows)
+
+
+def solve_upper(lower: Float[Array, "d d"], b: Float[Array, "d ..."]) -> Float[Array, "d ..."]:
+    """L'^-1 b."""
+    if lower.shape[0] > SMALL:
+        return solve_triangular(lower, b, lower=True, trans=1)
+    rows = []
+    for k in reversed(range(lower.shape[0])):
+        rows.append(b[k] / lower[k, k])
+        b = b - _column(lower[k], b.ndim) * rows[-1]
+    return jnp.stack(rows[::-1])
+
+
+def _column(vector: Float[Array, " d"], ndim: int) -> Array:
+    return vector.reshape(-1, *(1,) * (ndim - 1))
