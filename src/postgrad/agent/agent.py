@@ -247,7 +247,7 @@ class Agent:
                 try:
                     new = self._stream.after(self._now, rows, in_force)
                     alarm = new.alarm
-                    entry = _batch(key, in_force, rows, self._codec.answer(new), alarm)
+                    entry = _batch(key, in_force, rows, new.answer, alarm)
                     renewed = new.fixed_since == new.stage
                     fixed = self._codec.save_fixed(new) if renewed else None
                     head = self._store.append(self._head, entry, self._codec.save(new), fixed)

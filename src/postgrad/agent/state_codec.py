@@ -21,10 +21,10 @@ from postgrad.algorithm.bayesian_sgd import Descended, Learned
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.descents import Course
 from postgrad.algorithm.surprise import Surprise
-from postgrad.engine.packing import Kind, Packed
+from postgrad.engine.packing import Layout, Packed
 from postgrad.engine.stage import DescendReport, LearnReport
 from postgrad.engine.stream import Report, Snapshot, Stream
-from postgrad.monitoring.progress_warnings import Stall, Teaching
+from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.store import StoredState
 from postgrad.store.array_codec import Entries, as_bytes, decode, encode, entries_of, header_of
@@ -32,14 +32,8 @@ from postgrad.store.array_codec import Entries, as_bytes, decode, encode, entrie
 _COUNTERS = struct.Struct("<qqddqqqq")
 _NOTHING = encode({})[0]
 _LEAF: Any = 0  # any array
-_LEARN = LearnReport(Learned(_LEAF, Surprise(*4 * [_LEAF])), *4 * [_LEAF])
-_DESCEND = DescendReport(
-    decision=_LEAF,
-    descended=Descended(Course(*5 * [_LEAF]), Outlook(*4 * [_LEAF])),
-    positive_step=_LEAF,
-    finite=_LEAF,
-    teaching=Teaching(*3 * [_LEAF]),
-)
+_LEARN = LearnReport(_LEAF, Learned(_LEAF, Surprise(*4 * [_LEAF])))
+_DESCEND = DescendReport(_LEAF, Descended(Course(*5 * [_LEAF]), Outlook(*4 * [_LEAF])))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,22 +65,30 @@ class StateCodec:
         self._learn, self._descend = _Names("learn", _LEARN), _Names("descend", _DESCEND)
         self._first = jax.tree.leaves(start.belief)
         self._fixed = jax.tree.leaves(fixed_leaves(start.belief))
+        numbered = zip(self._belief.names, range(len(self._fixed)), strict=True)
+        self._state_header = functools.lru_cache(self._make_state_header)
+        self._report_header = functools.lru_cache(self._make_report_header)
+        self._moving = [(name, i) for name, i in numbered if not self._fixed[i]]
 
     def save(self, snapshot: Snapshot) -> StoredState:
         """The snapshot, but for the arrays that stages do not change."""
         counters = self._counters(snapshot)
         if snapshot.report is None:
             return StoredState(0, _NOTHING, b"", _NOTHING, b"", counters, 0)
-        parts = zip(self._belief.names, jax.tree.leaves(snapshot.belief), self._fixed, strict=True)
-        belief = {name: _plain(leaf) for name, leaf, fixed in parts if not fixed}
-        search, test, (learn, descend) = snapshot.search, snapshot.test, snapshot.report.packed
-        entries = entries_of(belief) + self._search.entries(search) + self._test.entries(test)
-        data = map(as_bytes, [*belief.values(), np.asarray(search.words), np.asarray(test.words)])
-        state = header_of(entries), b"".join(data)
-        told = header_of(self._learn.entries(learn) + self._descend.entries(descend))
-        words = np.asarray(learn.words), np.asarray(descend.words)
-        report = told, b"".join(map(as_bytes, words))
-        return StoredState(snapshot.stage, *state, *report, counters, snapshot.fixed_since)
+        leaves = jax.tree.leaves(snapshot.belief)
+        belief = {name: _plain(leaves[i]) for name, i in self._moving}
+        search, test, (learn, descend, _) = snapshot.search, snapshot.test, snapshot.report
+        data = [*belief.values(), np.asarray(search.words), np.asarray(test.words)]
+        told = [np.asarray(learn.words), np.asarray(descend.words)]
+        return StoredState(
+            snapshot.stage,
+            self._state_header(entries_of(belief), search.layout, test.layout),
+            b"".join(map(as_bytes, data)),
+            self._report_header(learn.layout, descend.layout),
+            b"".join(map(as_bytes, told)),
+            counters,
+            snapshot.fixed_since,
+        )
 
     def save_fixed(self, snapshot: Snapshot) -> tuple[str, bytes] | None:
         """The arrays that stages do not change; None if they are those of the beginning."""
@@ -111,6 +113,8 @@ class StateCodec:
         stored = decode(*(fixed or (_NOTHING, b""))) | decode(saved.header, saved.state)
         told = decode(saved.report_header, saved.report)
         search = self._search.tree(stored, start.search.tree_of_arrays())
+        learn = Packed.of(self._learn.tree(told), np.concatenate)
+        descend = Packed.of(self._descend.tree(told), np.concatenate)
         *stall, said, next_look, room, rows = _COUNTERS.unpack(saved.counters)
         return Snapshot(
             stage=saved.stage,
@@ -118,11 +122,8 @@ class StateCodec:
             belief=self._belief.tree(stored, start.belief),
             search=Packed.of(search, np.concatenate),
             test=Packed.of(self._test.tree(stored, start.monitor), np.concatenate),
-            report=Report.of(
-                Packed.of(self._learn.tree(told), np.concatenate),
-                Packed.of(self._descend.tree(told), np.concatenate),
-                rows,
-            ),
+            report=Report(learn, descend, rows),
+            answer=b"",
             alarm=None,
             stall=Stall(*stall)._replace(said=bool(said)),
             warning=None,
@@ -131,18 +132,15 @@ class StateCodec:
             fixed_since=saved.fixed_since,
         )
 
+    def _make_state_header(self, belief: Entries, search: Layout, test: Layout) -> str:
+        return header_of(belief + self._search.entries(search) + self._test.entries(test))
+
+    def _make_report_header(self, learn: Layout, descend: Layout) -> str:
+        return header_of(self._learn.entries(learn) + self._descend.entries(descend))
+
     def _counters(self, snapshot: Snapshot) -> bytes:
         rows = 0 if snapshot.report is None else snapshot.report.rows
         return _COUNTERS.pack(*snapshot.stall, snapshot.next_look, snapshot.room, rows)
-
-    def answer(self, snapshot: Snapshot) -> bytes:
-        """What is kept with the batch that led to a snapshot: see `Answer`."""
-        assert snapshot.report is not None  # there was a batch
-        (foreseen, surprise), rows = snapshot.report.learn.learned, snapshot.report.rows
-        epistemic = snapshot.report.descend.descended.outlook.epistemic
-        numbers = [snapshot.decision, epistemic, np.sum(foreseen[:rows])]
-        numbers += jax.tree.leaves(surprise)
-        return b"".join(np.asarray(number, "<f8").tobytes() for number in numbers)
 
     def read_answer(self, data: bytes) -> Answer:
         """What was kept with a batch."""
@@ -167,9 +165,10 @@ class _Names:
         named, self._tree = jax.tree.flatten_with_path(like)
         self.names = tuple(f"{part}.{stored_name(like, path)}" for path, _ in named)
 
-    def entries(self, packed: Packed) -> Entries:
+    def entries(self, layout: Layout) -> Entries:
         """What a header says about the arrays of the part."""
-        return _entries(self.names, packed.kinds)
+        pairs = zip(self.names, layout.kinds, strict=True)
+        return tuple((name, np.dtype(kind.word), kind.shape) for name, kind in pairs)
 
     def tree(self, stored: dict[str, np.ndarray], like: PyTree = None) -> Any:
         """The part, from the arrays of a file; those that are not there are as in `like`."""
@@ -182,12 +181,6 @@ class _Names:
                 for name, first in zip(self.names, jax.tree.leaves(like), strict=True)
             ]
         return jax.tree.unflatten(self._tree, leaves)
-
-
-@functools.lru_cache(maxsize=256)
-def _entries(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> Entries:
-    pairs = zip(names, kinds, strict=True)
-    return tuple((name, np.dtype(kind.word), kind.shape) for name, kind in pairs)
 
 
 def stored_name(node: Any, path: tuple[Any, ...]) -> str:

@@ -92,7 +92,7 @@ class StoredHistory:
         start, different = snapshot.stage, None
         for stage, batch in self._store.batches(start + 1, now.stage):
             snapshot = self._again(snapshot, batch)
-            if self._codec.answer(snapshot) != batch.answer and different is None:
+            if snapshot.answer != batch.answer and different is None:
                 different = stage
         if different is None and self._codec.save(snapshot) != self._codec.save(now):
             different = snapshot.stage + 1

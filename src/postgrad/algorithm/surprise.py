@@ -81,7 +81,7 @@ def surprise(
 
     count = _CENTRE + replicates
     keys = random.split(key, 2 + count)
-    thetas = belief.sample(keys[0], (count,))
+    thetas = computed_once(belief.sample(keys[0], (count,)), key)
     draws = jax.vmap(lambda theta, key: likelihood(x, theta).sample(key, weight.shape))
     foreseen = computed_once(jnp.asarray(draws(thetas, keys[2:]), float), key)
     # From replicates set aside, so that the centre favours neither the batch nor those compared.

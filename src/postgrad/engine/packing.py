@@ -6,6 +6,7 @@ microseconds, and a stage tells some forty arrays, most of them single numbers.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,79 +23,80 @@ class Kind(NamedTuple):
     Attributes:
         shape: Its shape.
         dtype: The type of its numbers.
+        word: As what they are packed: float64, or int64 for whole numbers and truths.
+        start: At which word it begins.
         generator: Of an array of random keys, which generator they are for; else None.
     """
 
     shape: tuple[int, ...]
-    dtype: np.dtype
+    dtype: str
+    word: str
+    start: int
     generator: Any
 
-    @property
-    def word(self) -> str:
-        """As what its numbers are packed: float64, or int64 for whole numbers and truths."""
-        return "float64" if jnp.issubdtype(self.dtype, jnp.floating) else "int64"
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """What the words of a packed tree are.
+
+    Attributes:
+        tree: The structure of the tree.
+        kinds: What the arrays are.
+    """
+
+    tree: Any
+    kinds: tuple[Kind, ...]
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(self.kinds)
+
+    def __hash__(self) -> int:
+        return self._hash  # computed once: layouts are looked up at every stage
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass, data_fields=["words"], meta_fields=["tree", "kinds"]
-)
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["words"], meta_fields=["layout"])
 @dataclasses.dataclass(frozen=True)
 class Packed:
     """A tree of arrays as one array, 64 bits for each number, so that no bit is lost.
 
     Attributes:
         words: The bits of all numbers, array by array.
-        tree: The structure of the tree.
-        kinds: What the arrays are.
+        layout: What they are.
     """
 
     words: UInt64[Array, " n"]
-    tree: Any
-    kinds: tuple[Kind, ...]
+    layout: Layout
 
     @classmethod
     def of(cls, tree: PyTree, concatenate: Callable[..., Any] = jnp.concatenate) -> "Packed":
         """Packs a tree; with `numpy.concatenate` outside compiled programs."""
         leaves, structure = jax.tree.flatten(tree)
-        generators = [random.key_impl(leaf) if _is_key(leaf) else None for leaf in leaves]
-        plain = [random.key_data(leaf) if _is_key(leaf) else leaf for leaf in leaves]
-        pairs = zip(plain, generators, strict=True)
-        kinds = tuple(Kind(leaf.shape, leaf.dtype, generator) for leaf, generator in pairs)
-        parts = [leaf.astype(kind.word) for leaf, kind in zip(plain, kinds, strict=True)]
-        words = [part.ravel().view("uint64") for part in parts]
-        return cls(jnp.asarray(concatenate(words)), structure, kinds)
+        kinds, words, start = [], [], 0
+        for leaf in leaves:
+            numbers = random.key_data(leaf) if _is_key(leaf) else leaf
+            word = "float64" if jnp.issubdtype(numbers.dtype, jnp.floating) else "int64"
+            generator = random.key_impl(leaf) if _is_key(leaf) else None
+            kinds.append(Kind(numbers.shape, numbers.dtype.name, word, start, generator))
+            words.append(numbers.astype(word).ravel().view("uint64"))
+            start += numbers.size
+        return cls(jnp.asarray(concatenate(words)), Layout(structure, tuple(kinds)))
 
     def tree_of_arrays(self) -> Any:
         """The tree, inside compiled programs and outside."""
-        parts = zip(_parts(self.words, self.kinds), self.kinds, strict=True)
-        leaves = [part.astype(kind.dtype) for part, kind in parts]
-        leaves = [
-            leaf if kind.generator is None else random.wrap_key_data(leaf, impl=kind.generator)
-            for leaf, kind in zip(leaves, self.kinds, strict=True)
-        ]
-        return jax.tree.unflatten(self.tree, leaves)
+        leaves = []
+        for kind in self.layout.kinds:
+            words = self.words[kind.start : kind.start + math.prod(kind.shape)]
+            leaf = words.view(kind.word).astype(kind.dtype).reshape(kind.shape)
+            is_key = kind.generator is not None
+            leaves.append(random.wrap_key_data(leaf, impl=kind.generator) if is_key else leaf)
+        return jax.tree.unflatten(self.layout.tree, leaves)
 
-    def on_host(self) -> Any:
-        """The tree with NumPy arrays of float64 and int64 in it: cheap to make."""
-        return jax.tree.unflatten(self.tree, _parts(np.asarray(self.words), self.kinds))
+    def first(self) -> np.ndarray:
+        """The first array of the tree on the host, of float64 or int64."""
+        kind = self.layout.kinds[0]
+        return np.ndarray(kind.shape, kind.word, np.asarray(self.words))
 
 
 def _is_key(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _parts(words: Any, kinds: tuple[Kind, ...]) -> list[Any]:
-    return [
-        words[start:stop].view(word).reshape(shape) for start, stop, word, shape in _spans(kinds)
-    ]
-
-
-@functools.lru_cache(maxsize=256)
-def _spans(kinds: tuple[Kind, ...]) -> list[tuple[int, int, str, tuple[int, ...]]]:
-    """Where each array lies among the words, and as what."""
-    sizes = [int(np.prod(kind.shape)) for kind in kinds]
-    ends = np.cumsum(sizes).tolist()
-    return [
-        (end - size, end, kind.word, kind.shape)
-        for end, size, kind in zip(ends, sizes, kinds, strict=True)
-    ]

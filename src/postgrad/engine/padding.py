@@ -11,5 +11,6 @@ def padded(rows: Float[np.ndarray, "D ..."]) -> tuple[np.ndarray, np.ndarray]:
     """Rows padded to 8, 16, 32, ... with copies of the first, and their weights 1 or 0."""
     count = rows.shape[0]
     size = max(_LEAST, 1 << (count - 1).bit_length())
-    index = np.where(np.arange(size) < count, np.arange(size), 0)
-    return rows[index], (np.arange(size) < count).astype(np.float64)
+    batch, weight = np.empty((size, *rows.shape[1:])), np.zeros(size)
+    batch[:count], batch[count:], weight[:count] = rows, rows[0], 1.0
+    return batch, weight

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Descended, Draws, Learned, State
 from postgrad.beliefs.grid import live_points
 from postgrad.distributions.density import log_density
 from postgrad.monitoring.misspecification import Monitor
-from postgrad.monitoring.progress_warnings import Teaching, teaching
+from postgrad.monitoring.progress_warnings import teaching
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision
@@ -26,36 +27,75 @@ class LearnReport(NamedTuple):
     """What *learn* reports.
 
     Attributes:
+        verdict: A `LearnVerdict` as one vector.
         learned: How well the batch was foreseen.
+    """
+
+    verdict: Float[Array, " n"]
+    learned: Learned
+
+
+class LearnVerdict(NamedTuple):
+    """What is read at once of what *learn* reports.
+
+    Attributes:
         possible: Whether some theta explains each observation.
         proper: Whether the posterior has no NaN in it.
         negligible: Whether the points of large grids that are not computed weigh next to nothing.
         alarmed: Whether the batch raised an alarm.
+        answer: What is kept with the batch: log f_hat of all of it, and where it lay among those
+            that were foreseen.
     """
 
-    learned: Learned
-    possible: Bool[Array, ""]
-    proper: Bool[Array, ""]
-    negligible: Bool[Array, ""]
-    alarmed: Bool[Array, ""]
+    possible: Any
+    proper: Any
+    negligible: Any
+    alarmed: Any
+    answer: Any
 
 
 class DescendReport(NamedTuple):
     """What *descend* reports.
 
     Attributes:
-        decision: What is issued.
+        verdict: A `DescendVerdict` as one vector.
         descended: How the descent went, and what is uncertain.
-        positive_step: Whether the step size is positive.
-        finite: Whether the gradients, the new decision and what is remembered are finite.
-        teaching: What data seen at this decision are good for.
     """
 
-    decision: Decision
+    verdict: Float[Array, " n"]
     descended: Descended
-    positive_step: Bool[Array, ""]
-    finite: Bool[Array, ""]
-    teaching: Teaching
+
+
+class DescendVerdict(NamedTuple):
+    """What is read at once of what *descend* reports.
+
+    Attributes:
+        positive_step: Whether the step size is positive.
+        finite: Whether the gradients, the new decision and what is remembered are finite.
+        settled: Whether the descent came to rest, or cannot tell.
+        stands: Whether x stands still while not knowing theta costs something.
+        value: What one more batch saves.
+        usual: What it would save if it taught as batches ordinarily do.
+        answer: What is kept with the batch: the decision, and its epistemic standard deviation.
+    """
+
+    positive_step: Any
+    finite: Any
+    settled: Any
+    stands: Any
+    value: Any
+    usual: Any
+    answer: Any
+
+
+def read(verdict: type[Any], numbers: np.ndarray) -> Any:
+    """A verdict from its vector: single numbers, and the vector `answer`."""
+    flags = len(verdict._fields) - 1
+    return verdict(*numbers[:flags].tolist(), numbers[flags:])
+
+
+def _vector(verdict: LearnVerdict | DescendVerdict) -> Float[Array, " n"]:
+    return jnp.concatenate([jnp.ravel(jnp.asarray(v, float)) for v in jax.tree.leaves(verdict)])
 
 
 def learn(
@@ -78,14 +118,15 @@ def learn(
     """
     new, learned = policy.learn(state, Batch(x, batch, weight))
     monitor = monitor.update(learned.surprise)
-    report = LearnReport(
-        learned,
+    foreseen = jnp.sum(jnp.where(weight > 0, learned.log_predictive, 0.0))
+    verdict = LearnVerdict(
         possible=is_possible(policy, state, batch, x, learned.log_predictive),
         proper=~_any_nan(eqx.filter(new.belief, fixed_leaves(new.belief), inverse=True)),
         negligible=live_points.is_negligible(new),
         alarmed=monitor.raised > 0,
+        answer=(foreseen, learned.surprise),
     )
-    return new, monitor, report
+    return new, monitor, LearnReport(_vector(verdict), learned)
 
 
 def descend(
@@ -103,14 +144,17 @@ def descend(
     # An infinite gradient is caught before a bounded set hides it and momentum keeps it.
     moves = [new.x, new.decision, descended.course.gradient]
     moves += jax.tree.leaves(eqx.filter(new.progress, eqx.is_inexact_array))
-    report = DescendReport(
-        decision=new.decision,
-        descended=descended,
+    stands, value, usual = teaching(descended.outlook, new.x - state.x, draws.size, rows)
+    verdict = DescendVerdict(
         positive_step=policy.descent.step_size(state.stage) > 0,
         finite=jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in moves])),
-        teaching=teaching(descended.outlook, new.x - state.x, draws.size, rows),
+        settled=~(descended.course.settled == 0),  # NaN where the descent cannot tell
+        stands=stands,
+        value=value,
+        usual=usual,
+        answer=(new.decision, descended.outlook.epistemic),
     )
-    return new, report
+    return new, DescendReport(_vector(verdict), descended)
 
 
 def is_possible(

@@ -15,7 +15,7 @@ from postgrad.beliefs.kept_likelihood import room, with_room
 from postgrad.engine.packing import Packed
 from postgrad.engine.padding import padded
 from postgrad.engine.programs import Descending, Learning, programs, split
-from postgrad.engine.stage import DescendReport, LearnReport
+from postgrad.engine.stage import DescendVerdict, LearnVerdict, read
 from postgrad.errors import DivergenceError, ImpossibleDataError, StepSizeError, SupportError
 from postgrad.monitoring.misspecification import Alarm, Monitor
 from postgrad.monitoring.progress_warnings import Stall
@@ -26,25 +26,17 @@ class Report(NamedTuple):
     """What a stage reports.
 
     Attributes:
-        learn: How well the batch was foreseen, its padding included.
-        descend: How the descent went, and what is uncertain.
+        learn: A `LearnReport`, packed; of padding too.
+        descend: A `DescendReport`, packed.
         rows: How many rows the batch had.
-        packed: The first two, packed.
     """
 
-    learn: LearnReport
-    descend: DescendReport
+    learn: Packed
+    descend: Packed
     rows: int
-    packed: tuple[Packed, Packed]
-
-    @classmethod
-    def of(cls, learn: Packed, descend: Packed, rows: int) -> "Report":
-        """Reads what the two halves of a stage reported."""
-        return cls(learn.on_host(), descend.on_host(), rows, (learn, descend))
 
 
-@dataclasses.dataclass(frozen=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """Everything that is known between two batches.
 
     Attributes:
@@ -54,6 +46,7 @@ class Snapshot:
         search: The rest of the algorithm's state, packed: the iterate, what the descent remembers.
         test: The test of whether batches come as foreseen, packed.
         report: What the last stage reported; None before the first.
+        answer: What the verdicts of the last stage say is kept with the batch, as bytes.
         alarm: The alarm that the last stage raised, if any.
         stall: Counts stages without progress.
         warning: What the last stage gave reason to warn of, if anything.
@@ -69,6 +62,7 @@ class Snapshot:
     search: Packed
     test: Packed
     report: Report | None
+    answer: bytes
     alarm: Alarm | None
     stall: Stall
     warning: UserWarning | None
@@ -91,8 +85,9 @@ class Snapshot:
         """What the last stage told about itself; None before the first."""
         if self.report is None:
             return None
-        foreseen, surprise = self.report.learn.learned
-        return Info(foreseen[: self.report.rows], surprise, *self.report.descend.descended)
+        foreseen, surprise = self.report.learn.tree_of_arrays().learned
+        descended = self.report.descend.tree_of_arrays().descended
+        return Info(foreseen[: self.report.rows], surprise, *descended)
 
 
 class Stream:
@@ -122,6 +117,7 @@ class Stream:
             search=Packed.of(dataclasses.replace(state, belief=None), np.concatenate),
             test=Packed.of(Monitor(self.event_shape, alpha=alpha), np.concatenate),
             report=None,
+            answer=b"",
             alarm=None,
             stall=Stall(),
             warning=None,
@@ -151,28 +147,31 @@ class Stream:
             belief = with_room(belief, len(batch))
             free = room(belief)
         learning = self._learn(before, belief, batch, weight, x)
-        told: LearnReport = learning.report.on_host()
-        if not (told.possible and told.proper):
+        learn = read(LearnVerdict, learning.report.first())
+        if not (learn.possible and learn.proper):
             self._refuse(before, rows, x)
-        if not told.negligible:  # then all points are computed
+        if not learn.negligible:  # then all points are computed
             belief, fixed_since = live_points.unfocused(before.belief), before.stage + 1
             learning = self._learn(before, belief, batch, weight, x)
-        search, descending = self._descend(before, learning.belief, learning.draws, len(rows))
-        report = Report.of(learning.report, descending, len(rows))
-        self._check(before, report.descend)
-        stall, warning = before.stall.after(*self._signs(report.descend))
+            learn = read(LearnVerdict, learning.report.first())
+        search, told = self._descend(before, learning.belief, learning.draws, len(rows))
+        descend = read(DescendVerdict, told.first())
+        if not (descend.positive_step and descend.finite):
+            self._stop(before, descend, told)
+        stall, warning = before.stall.after(bool(descend.settled), *self._taught(descend))
         belief, stage, next_look = learning.belief, before.stage + 1, before.next_look
         if stage >= next_look:
             belief = live_points.focused(belief)
             next_look, fixed_since = stage + live_points.patience(belief), stage
         return Snapshot(
             stage=stage,
-            decision=np.asarray(report.descend.decision),
+            decision=self._decision(descend),
             belief=belief,
             search=search,
             test=learning.monitor,
-            report=report,
-            alarm=learning.monitor.tree_of_arrays().alarm() if report.learn.alarmed else None,
+            report=Report(learning.report, told, len(rows)),
+            answer=descend.answer.tobytes() + learn.answer.tobytes(),
+            alarm=learning.monitor.tree_of_arrays().alarm() if learn.alarmed else None,
             stall=stall,
             warning=warning,
             next_look=next_look,
@@ -184,7 +183,7 @@ class Stream:
         """Where the descent goes on to without a batch; None if that is not finite."""
         draws = self._programs.draw(self._numbers, before.belief, before.search)
         _, report = self._descend(before, before.belief, draws, 0)
-        decision = report.on_host().decision
+        decision = self._decision(read(DescendVerdict, report.first()))
         return decision if np.isfinite(decision).all() else None
 
     def _learn(
@@ -203,23 +202,24 @@ class Stream:
         mixture = belief if self._uses_mixture else None
         return self._programs.descend(self._numbers, draws, mixture, before.search, float(rows))
 
-    def _signs(self, report: DescendReport) -> tuple[bool, bool, float, float]:
-        """Whether the descent settled (NaN: it cannot tell), and what the data are good for."""
-        settled = not bool(report.descended.course.settled == 0)
-        stands, value, usual = report.teaching
-        if not self._data_depend:
-            return settled, False, 0.0, 0.0
-        return settled, bool(stands), float(value), float(usual)
+    def _decision(self, verdict: DescendVerdict) -> np.ndarray:
+        shape = self.start.decision.shape
+        return np.ndarray(shape, float, verdict.answer)
 
-    def _check(self, before: Snapshot, report: DescendReport) -> None:
-        if not report.positive_step:
+    def _taught(self, verdict: DescendVerdict) -> tuple[bool, float, float]:
+        """What the data were good for: see `Teaching`; always the same if x does not matter."""
+        if not self._data_depend:
+            return False, 0.0, 0.0
+        return bool(verdict.stands), verdict.value, verdict.usual
+
+    def _stop(self, before: Snapshot, verdict: DescendVerdict, told: Packed) -> None:
+        if not verdict.positive_step:
             raise StepSizeError(f"the step size at stage {before.stage + 1} must be positive")
-        if not report.finite:
-            gradient = report.descended.course.gradient
-            raise DivergenceError(
-                f"the step from x = {before.decision[()]} is not finite: the gradient was "
-                f"{gradient.tolist()}; use smaller steps or a bounded feasible set"
-            )
+        gradient = np.asarray(told.tree_of_arrays().descended.course.gradient)
+        raise DivergenceError(
+            f"the step from x = {before.decision[()]} is not finite: the gradient was "
+            f"{gradient.tolist()}; use smaller steps or a bounded feasible set"
+        )
 
     def _refuse(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> None:
         """Finds out what is wrong with a batch that cannot have happened, and says so."""
