@@ -112,14 +112,31 @@ class SampledObjective(eqx.Module):
     ) -> Callable[[Decision], Point]:
         """x -> what thetas say, by keys of this shape: draws by thetas, or the same for all."""
         keys = _keys(lambda key: self._law(x, first(thetas)).sample(key), key, shape)
+        axis = 1 if len(shape) > 1 else None
+        if self._draws_stay(x, first(thetas)):
+            # Then the gradient is that of the cost, at xi that are drawn once for all x.
+            xi = jax.vmap(self._sample, (0, axis, None))(thetas, keys, x)
+            drawn = computed_once(xi, key)
+            return lambda x: Point(*jax.vmap(self._cost_of, (0, None))(drawn, x))
         level = self._level(thetas, random.fold_in(key, 1), x)
+        each = jax.vmap(self._average, (0, axis, None, None))
+        return lambda x: Point(*each(thetas, keys, x, level))
 
-        def look(x: Decision) -> Point:
-            axes = (0, 1 if len(shape) > 1 else None)
-            each = jax.vmap(lambda theta, keys: self._average(theta, keys, x, level), axes)
-            return Point(*each(thetas, keys))
+    def _draws_stay(self, x: Decision, theta: PyTree) -> bool:
+        """Whether xi is drawn, and does not depend on x."""
+        moves = self.problem.kind(x, theta).depends_on_decision
+        return self.gradient.draws(self.problem, x, theta) and not moves
 
-        return look
+    def _sample(self, theta: PyTree, keys: Array, x: Decision) -> Array:
+        return jax.vmap(self._law(x, theta).sample)(keys)
+
+    def _cost_of(self, xi: Float[Array, "r ..."], x: Decision) -> tuple[Array, Decision]:
+        """The mean cost of some xi, and its gradient."""
+
+        def mean(x: Decision) -> Array:
+            return jnp.mean(jax.vmap(lambda xi: self.problem.cost(x, xi))(xi))
+
+        return jax.value_and_grad(mean)(x)
 
     def _law(self, x: Decision, theta: PyTree) -> Any:
         law = self.problem.model(x, theta)

@@ -30,8 +30,7 @@ Stage = Callable[[PyTree, Any, Array], tuple[Any, PyTree]]
 Progress = Callable[[str, int, int], None]
 
 
-# How many streams and stages one call of a compiled program computes, on a CPU and elsewhere. On a
-# CPU there is one size, so that stream i is the same bit for bit however many streams there are.
+# How many streams and stages one call of a compiled program computes, on a CPU and elsewhere.
 _ON_CPU, _ELSEWHERE = (50, 250), (5000, 250)
 
 
@@ -72,6 +71,8 @@ def run(
     own: PyTree,
     horizon: int,
     progress: Progress = lambda label, done, total: None,
+    *,
+    of_one_size: bool = True,
 ) -> PyTree:
     """Stages 1, ..., horizon of all streams.
 
@@ -82,6 +83,8 @@ def run(
         horizon: How many stages.
         progress: Called with ("simulating", stages done, of how many), summed over streams, from
             the threads that do the work, one at a time.
+        of_one_size: Whether chunks have one size on a CPU however few streams there are, filled up
+            with copies, so that stream i is always the same bit for bit.
 
     Returns:
         What was kept, (streams, stages, ...) in each leaf.
@@ -89,7 +92,9 @@ def run(
     count = jax.tree.leaves(own)[0].shape[0]
     on_cpu = jax.default_backend() == "cpu"
     width, length = _ON_CPU if on_cpu else _ELSEWHERE
-    width = width if on_cpu else min(width, count)
+    cores = (os.cpu_count() or 1) if on_cpu else 1
+    if not (on_cpu and of_one_size):
+        width = min(width, -(-count // cores))
     kept = _Kept(count, horizon, progress)
     program = _compile((stage, streams.fixed), *_chunk(streams.moving, own, 0, width), length)
 
@@ -99,7 +104,7 @@ def run(
         _run_chunk(program, stage, streams.fixed, *chunk, rows, length, horizon, kept)
 
     # A call of this size keeps one core busy, and releases Python's lock meanwhile.
-    with ThreadPoolExecutor(os.cpu_count() if on_cpu else 1) as pool:
+    with ThreadPoolExecutor(cores) as pool:
         list(pool.map(run_chunk, range(0, count, width)))
     return kept.tree
 

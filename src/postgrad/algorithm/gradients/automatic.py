@@ -41,3 +41,7 @@ class Automatic(Gradient):
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """As the choice does."""
         self.choice(problem, x, theta).check(problem, x, theta)
+
+    def draws(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """As the choice does."""
+        return self.choice(problem, x, theta).draws(problem, x, theta)

@@ -34,3 +34,8 @@ class Enumerate(Gradient):
         kind = problem.kind(x, theta)
         if not kind.values:
             raise GradientError(f"Enumerate needs finitely many values, but {kind.name} has more")
+
+    def draws(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """All values are summed over."""
+        del problem, x, theta
+        return False

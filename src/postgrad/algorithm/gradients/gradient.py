@@ -84,6 +84,11 @@ class Gradient(Module):
                 f"use Pathwise() if its draws are differentiable"
             )
 
+    def draws(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """Whether the estimate draws xi, rather than sums over all its values."""
+        del problem, x, theta
+        return True
+
     def estimate(self, problem: Problem, x: Decision, sample: Sample) -> Decision:
         """The derivative of the surrogate: the estimate from one draw of (theta, xi)."""
         return jax.grad(lambda x: self.surrogate(problem, x, sample)[0])(x)
