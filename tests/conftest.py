@@ -66,6 +66,8 @@ def optimised():
 FIRST = (
     *(
         "test_examples",
+        "test_reference_decisions",
+        "test_docs",
         "test_durable",
         "test_writers",
         "test_newsvendor",
