@@ -1,9 +1,12 @@
 """What all test modules share."""
 
+import gc
 import os
+import resource
 import shutil
 import tempfile
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -26,30 +29,62 @@ QUICKLY = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") != "0"
 
 import jax  # noqa: E402
 
-# And a worker compiles no program twice. Its folder is empty at first; others, and commands that
-# tests run and kill, have no part in it, since JAX does not lock it.
-PROGRAMS = tempfile.mkdtemp(prefix="postgrad-programs-")
+# And no program is compiled twice: all workers of a run share a folder that is empty at first. JAX
+# does not lock it, but entries are compressed and carry checksums: a worker that reads what another
+# has half written notices, and compiles. Commands that tests run and kill have no part in it.
+PROGRAMS = os.environ.get("POSTGRAD_TEST_PROGRAMS")
+IS_FIRST = PROGRAMS is None
+if IS_FIRST:
+    PROGRAMS = os.environ["POSTGRAD_TEST_PROGRAMS"] = tempfile.mkdtemp(prefix="postgrad-programs-")
 jax.config.update("jax_compilation_cache_dir", PROGRAMS)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
+# Tracing makes millions of small objects. Python looks for cycles among them less often, and never
+# among those that collecting the tests has left.
+gc.set_threshold(50_000, 20, 100)
+
+# Between modules, programs and what was traced are let go of once the process takes so much memory.
+# Little of it goes back to the system, so the limit is then what the process takes, and some more.
+LEAST_LIMIT, MOST_LIMIT, MORE = 2.5e9, 4e9, 0.25e9
+_limit = LEAST_LIMIT
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
+
 
 def pytest_configure(config):
-    """Of two threads, one may read what the other has half written; then it compiles as well."""
+    """Who reads what another thread or worker has half written is warned, and compiles."""
     message = "Error (reading|writing) persistent compilation cache entry"
     config.addinivalue_line("filterwarnings", f"ignore:{message}:UserWarning")
 
 
 def pytest_unconfigure():
     """Nothing is kept for the next time."""
-    shutil.rmtree(PROGRAMS, ignore_errors=True)
+    if IS_FIRST:
+        shutil.rmtree(PROGRAMS, ignore_errors=True)
+
+
+def _resident() -> float:
+    """How many bytes of memory this process takes; infinite where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return float("inf")
+    return pages * resource.getpagesize()
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _programs_of_one_module_only():
-    """Compiled programs are kept for one module: those of all would take gigabytes."""
+def _programs_within_memory():
+    """Modules share compiled programs, but those of all modules would take many gigabytes."""
+    global _limit
     yield
-    jax.clear_caches()
+    if _resident() > _limit:
+        jax.clear_caches()
+        gc.collect()
+        _limit = min(max(LEAST_LIMIT, _resident() + MORE), MOST_LIMIT)
     # Tests that compare with another process to the last bit need both compiled alike.
     assert jax.config.read("jax_disable_most_optimizations") == QUICKLY, "a setting left behind"
 
@@ -57,26 +92,31 @@ def _programs_of_one_module_only():
 @pytest.fixture(scope="module")
 def optimised():
     """For modules whose programs run for longer than compiling them well takes."""
+    jax.clear_caches()  # programs of other modules were compiled quickly, these must not stay
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", QUICKLY)
+    jax.clear_caches()
 
 
 # The longest modules, to start with: two workers then finish at about the same time.
 FIRST = (
-    *(
-        "test_examples",
-        "test_reference_decisions",
-        "test_docs",
-        "test_durable",
-        "test_writers",
-        "test_newsvendor",
-        "test_particles",
-        "test_beliefs",
-        "test_claims_on_runs",
-        "test_paper",
-    ),
-    *("test_sufficient_weights", "test_simulation", "test_dirichlet_process", "test_surprise"),
+    "test_examples",
+    "test_reference_decisions",
+    "test_newsvendor",
+    "test_beliefs",
+    "test_docs",
+    "test_particles",
+    "test_durable",
+    "test_writers",
+    "test_claims_on_runs",
+    "test_paper",
+    "test_sufficient_weights",
+    "test_simulation",
+    "test_dirichlet_process",
+    "test_surprise",
+    "test_sampled_priors",
+    "test_particles_against_nuts",
 )
 
 

@@ -1,10 +1,12 @@
 """The agent: bad input is refused by name, and leaves no trace."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from jax import random
 
 import postgrad as pg
 from postgrad import errors
@@ -276,3 +278,54 @@ def test_an_agent_shows_its_numbers():
     subject.observe([6.0])
     assert repr(subject).startswith("Agent(stage=1, decision=")
     assert f"{float(subject.decision):.4g}" in repr(subject)
+
+
+class Exact(pg.beliefs.Belief):
+    """A belief as somebody writes it in a package of their own: N(m, 1 / p), y ~ N(theta, 1)."""
+
+    mean_now: jax.Array
+    precision: jax.Array
+
+    def update(self, likelihood, x, batch, weight=None, key=None):
+        weight = jnp.ones(batch.shape[0]) if weight is None else weight
+        precision = self.precision + jnp.sum(weight)
+        return Exact(
+            (self.precision * self.mean_now + jnp.sum(weight * batch)) / precision, precision
+        )
+
+    @property
+    def effective_size(self):
+        return self.precision
+
+    def sample(self, key, shape=()):
+        return self.mean_now + random.normal(key, shape) / jnp.sqrt(self.precision)
+
+    def mean(self):
+        return self.mean_now
+
+    def spread(self):
+        return self.precision**-0.5
+
+    def log_mixture(self, model, x, xi):
+        return dist.Normal(self.mean_now, jnp.sqrt(1.0 + 1.0 / self.precision)).log_prob(xi)
+
+    def examples(self):
+        return self.mean_now + jnp.asarray([0.0, 1.0])
+
+    def bind(self, problem, x):
+        return self
+
+
+def test_a_belief_of_somebodys_own_package_is_used():
+    problem = pg.Problem(
+        lambda x, xi: (x - xi) ** 2,
+        lambda x, theta: dist.Normal(theta, 1.0),
+        pg.feasible.Box(-9.0, 9.0),
+    )
+    belief, batches = Exact(jnp.zeros(()), jnp.ones(())), ([1.0, 2.0], [4.0], [3.0, 2.5, 2.0])
+    own = pg.Agent(problem, belief, 0.0, **pg.presets.paper())
+    ours = pg.Agent(problem, pg.beliefs.Normal(0.0, 1.0), 0.0, **pg.presets.paper())
+    for batch in batches:
+        decisions = [float(agent.observe(batch)) for agent in (own, ours)]
+        assert decisions[0] == pytest.approx(decisions[1], abs=1e-9)
+    assert float(own.belief.mean()) == pytest.approx(14.5 / 7.0)

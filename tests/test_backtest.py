@@ -14,7 +14,7 @@ import postgrad as pg
 from postgrad import errors
 from postgrad.research.problems.newsvendor import Mismatch
 from postgrad.spec.demand_table import DemandTable
-from postgrad.spec.partial_pooling import Pool, stack, step
+from postgrad.spec.partial_pooling import Pool, reweighted, stack, step
 from postgrad.spec.rules_of_thumb import RuleBacktest, normal, saa
 
 
@@ -323,7 +323,9 @@ def test_others_hear_of_a_batch_and_do_not_count_it():
     taught = first.belief.update(shown, jnp.asarray(9.0), batch, None)  # 9 was in force there
     heard = both(knows, taught)
     np.testing.assert_allclose(new.belief.weights.values, heard.weights.values, atol=1e-9)
-    lent = eqx.tree_at(lambda s: s.belief, first, pool.lend(heard).to(knows))
+    gained = pool.lend(heard)
+    borrowed = reweighted(knows, gained, knows.weights.prior + gained)
+    lent = eqx.tree_at(lambda s: s.belief, first, borrowed)
     expected, _ = algorithm.step(lent, batch, weight=jnp.zeros(1))
     assert float(new.decision[0]) == pytest.approx(float(expected.decision), rel=1e-9)
 
@@ -338,7 +340,7 @@ def test_the_population_is_that_of_em():
     beliefs = eqx.tree_at(
         lambda b: b.weights.values, beliefs, jnp.stack([b.weights.values for b in learned])
     )
-    gained = np.asarray(Pool(2.0).lend(beliefs).gained)
+    gained = np.asarray(Pool(2.0).lend(beliefs))
     prior = np.full(POINTS.size, 1 / POINTS.size)
     likelihoods = np.exp([np.asarray(b.log_weights) for b in learned])
     g = prior

@@ -46,6 +46,17 @@ HINDSIGHT = {
 }
 
 
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """As a user's, but the commands share compiled programs."""
+    programs = str(tmp_path_factory.mktemp("programs"))
+    return {
+        **PLAIN,
+        "JAX_COMPILATION_CACHE_DIR": programs,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+
+
 def data(name):
     """The table; the restaurant's is shipped."""
     path = ROOT / "examples" / f"{name}.csv"
@@ -55,26 +66,26 @@ def data(name):
     return path
 
 
-def test_forgetting_is_not_everything(tmp_path):
+def test_forgetting_is_not_everything(tmp_path, environment):
     """With all of the past the negative binomial still costs less than the empirical quantile."""
     text = (ROOT / "examples" / "onlineretail-orders.toml").read_text()
     spec = tmp_path / "orders.toml"
     spec.write_text(re.sub(r"(?m)^forget = .*$", "forget = 1", text))
     done = subprocess.run(
         [PROGRAM, "backtest", spec, data("onlineretail"), "--json"],
-        capture_output=True, text=True, check=False, timeout=900, env=PLAIN,
+        capture_output=True, text=True, check=False, timeout=900, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["total"]["postgrad"] < 23_866
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_example_costs_less(name, tmp_path):
+def test_example_costs_less(name, tmp_path, environment):
     table, scored, most, expected = EXAMPLES[name]
     done = subprocess.run(
         [PROGRAM, "backtest", ROOT / "examples" / f"{name}.toml", data(table), "--json",
          "--out", tmp_path],
-        capture_output=True, text=True, check=False, timeout=900, env=PLAIN,
+        capture_output=True, text=True, check=False, timeout=900, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)

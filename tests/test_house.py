@@ -29,7 +29,8 @@ def test_every_room_is_in_the_contract():
 
 
 def test_no_file_is_longer_than_four_hundred_lines():
-    lengths = {path.name: len(path.read_text().splitlines()) for path in SOURCE.rglob("*.py")}
+    files = [*SOURCE.rglob("*.py"), *(ROOT / "tests").glob("*.py")]
+    lengths = {path.name: len(path.read_text().splitlines()) for path in files}
     assert not {name: length for name, length in lengths.items() if length > 400}
 
 

@@ -100,10 +100,9 @@ def test_posterior_is_the_dense_one_at_every_stage(name, world):
 def in_use(weights):
     """The probabilities from which draws are made, of all points."""
     rows = weights.live
-    values = (
-        np.asarray(rows.table()) @ np.asarray(weights.statistics[:-1]) + rows.log_prior.ravel()
-    ).reshape(rows.log_prior.shape)
-    values = np.asarray(values).ravel()
+    # In blocks, as they are: a table of all points would be 150 megabytes at every stage.
+    values = np.asarray(weights.statistics)[:-1] @ np.asarray(rows.natural)
+    values = values.ravel() + np.asarray(rows.log_prior).ravel()
     p = np.zeros(weights.everything.log_prior.size)
     used = values > -np.inf
     place = np.asarray(rows.index).ravel()

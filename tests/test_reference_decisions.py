@@ -4,7 +4,8 @@ import inspect
 
 import numpy as np
 import pytest
-from reference_decisions import CASES, Tolerance, compute, differences, load
+from reference_case import Tolerance, differences
+from reference_decisions import CASES, compute, load
 
 import postgrad as pg
 

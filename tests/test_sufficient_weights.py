@@ -222,9 +222,9 @@ def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
     again = []
     unfocused = focus.unfocused
 
-    def counted(state, stacked=False):
+    def counted(state):
         again.append(1)
-        return unfocused(state, stacked)
+        return unfocused(state)
 
     monkeypatch.setattr(focus, "unfocused", counted)
     monkeypatch.setattr(sufficient, "_GAP", gap)

@@ -7,7 +7,8 @@ import os
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from postgrad.problem.problem import Problem
 from postgrad.store import Batch, Database, StaleStateError, Store, StreamHead
 
 
-class Agent:
+class Agent(AbstractContextManager["Agent"]):
     """Keeps one decision good while batches arrive, and says when they do not look like the model.
 
     Every `observe` is one stage of `BayesianSGD`. Bad input raises a typed error from
@@ -94,12 +95,10 @@ class Agent:
                     raise SettingError("an agent cannot begin inside a transaction; make it before")
                 self._store = Store(self._database, stream)
                 kept = self._store.settings
-                if budget_ms is not None:
-                    options["iterations"] = (
-                        affordable(problem, belief, x, budget_ms, options)
-                        if kept is None
-                        else json.loads(kept)["iterations"]
-                    )
+                if budget_ms is not None and kept is not None:
+                    options["iterations"] = json.loads(kept)["iterations"]
+                elif budget_ms is not None:
+                    options["iterations"] = affordable(problem, belief, x, budget_ms, options)
                 self._stream = Stream(BayesianSGD(problem, **options), belief, x, alpha)
                 self._codec = StateCodec(self._stream)
                 self._past = StoredHistory(self._stream, self._codec, self._store)
@@ -134,10 +133,8 @@ class Agent:
 
     def _load(self) -> None:
         """Takes up what is in the store."""
-        head = self._store.load()
-        self._alarms = None
-        fixed_arrays = self._store.fixed_arrays(head.saved) if head.saved.stage else None
-        self._move(self._codec.restore(head.saved, fixed_arrays), head)
+        head, self._alarms = self._store.load(), None
+        self._move(self._codec.restore(head.saved, self._store.fixed_arrays(head.saved)), head)
 
     def _move(self, now: Snapshot, head: StreamHead, before: Snapshot | None = None) -> None:
         """Takes up a state; if a transaction that is open comes to nothing, the one before."""
@@ -247,19 +244,22 @@ class Agent:
                 try:
                     new = self._stream.after(self._now, rows, in_force)
                     alarm = new.alarm
-                    entry = _batch(key, in_force, rows, new.answer, alarm)
+                    entry = Batch(
+                        id=key,
+                        time=time.time(),
+                        x=None if in_force is None else in_force.tobytes(),
+                        rows=rows.tobytes(),
+                        answer=new.answer,
+                        alarm=None if alarm is None else json.dumps(dataclasses.asdict(alarm)),
+                    )
                     renewed = new.fixed_since == new.stage
                     fixed = self._codec.save_fixed(new) if renewed else None
                     head = self._store.append(self._head, entry, self._codec.save(new), fixed)
                     break
-                except StaleStateError:  # another process was faster: take up its state, and again
-                    self._load()
-                except StoreError:
-                    raise
-                except PostgradError:
-                    if self._store.is_current(self._head):
+                except (StaleStateError, PostgradError) as error:
+                    if isinstance(error, StoreError) or self._store.is_current(self._head):
                         raise
-                    self._load()
+                    self._load()  # another process was faster: take up its state, and again
             self._move(new, head, before=self._now)
             if alarm is not None and self._alarms is not None:
                 self._alarms.append(alarm)
@@ -329,10 +329,9 @@ class Agent:
                 if not whole or not 0 <= stage <= self.stage:
                     raise SettingError(f"stage must be from 0 to {self.stage}, got {stage!r}")
                 now = self._past.snapshot(int(stage))
+                saved, fixed_arrays = self._codec.save(now), self._codec.save_fixed(now)
                 try:
-                    head = self._store.go_back(
-                        self._head, self._codec.save(now), self._codec.save_fixed(now)
-                    )
+                    head = self._store.go_back(self._head, saved, fixed_arrays)
                     break
                 except StaleStateError:
                     self._load()
@@ -366,9 +365,6 @@ class Agent:
     def __repr__(self) -> str:
         return f"Agent({in_short(self._now)}, path={self._database.path!r})"
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -383,16 +379,3 @@ class Agent:
         if stage > self.stage:
             self._load()
         return self._codec.read_answer(batch.answer).decision[()]
-
-
-def _batch(
-    name: str | None, x: np.ndarray | None, rows: np.ndarray, answer: bytes, alarm: Alarm | None
-) -> Batch:
-    return Batch(
-        id=name,
-        time=time.time(),
-        x=None if x is None else x.tobytes(),
-        rows=rows.tobytes(),
-        answer=answer,
-        alarm=None if alarm is None else json.dumps(dataclasses.asdict(alarm)),
-    )

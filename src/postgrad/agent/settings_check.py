@@ -23,7 +23,7 @@ from jaxtyping import PyTree
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs import Belief
 from postgrad.distributions.density import log_density
-from postgrad.problem.problem import Model, Problem
+from postgrad.problem.problem import Problem
 
 _DIGITS = 1e-9
 # Arrays with more entries are represented by a few sums.
@@ -147,17 +147,11 @@ def _shown(was: list[float], now: list[float]) -> str:
     return f": {old}, now {new}"
 
 
-def _models(problem: Problem) -> dict[str, Model]:
-    models = {"model": problem.model, "observation": problem.observation}
-    return {name: model for name, model in models.items() if model is not None}
-
-
 @eqx.filter_jit
 def _draws(problem: Problem, x: jax.Array, thetas: list[PyTree]) -> dict[str, jax.Array]:
     """Something that each model may produce."""
-    return {
-        name: model(x, thetas[0]).sample(random.key(0)) for name, model in _models(problem).items()
-    }
+    models = problem.models.items()
+    return {name: model(x, thetas[0]).sample(random.key(0)) for name, model in models}
 
 
 # One program: compiling operations one by one would take longer than all the rest of opening.
@@ -172,7 +166,7 @@ def _answers(
     aside = problem.feasible.project(x + 0.37 * (1.0 + jnp.max(jnp.abs(x))))
     answers = {
         name: [log_density(model(at, theta), points[name]) for at in (x, aside) for theta in thetas]
-        for name, model in _models(problem).items()
+        for name, model in problem.models.items()
     }
     answers["cost"] = [problem.cost(at, points["model"]) for at in (x, aside)]
     return {name: jnp.stack(values) for name, values in answers.items()}

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random
-from jax.tree_util import DictKey, GetAttrKey, SequenceKey
 from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.bayesian_sgd import Descended, Learned
@@ -25,7 +24,7 @@ from postgrad.engine.packing import Layout, Packed
 from postgrad.engine.stage import DescendReport, LearnReport
 from postgrad.engine.stream import Report, Snapshot, Stream
 from postgrad.monitoring.progress_warnings import Stall
-from postgrad.numerics.fixed import fixed_leaves
+from postgrad.numerics.fixed import fixed_leaves, steps
 from postgrad.store import StoredState
 from postgrad.store.array_codec import Entries, as_bytes, decode, encode, entries_of, header_of
 
@@ -63,16 +62,13 @@ class StateCodec:
         self._search = _Names("search", start.search.tree_of_arrays())
         self._test = _Names("monitor", start.monitor)
         self._learn, self._descend = _Names("learn", _LEARN), _Names("descend", _DESCEND)
-        self._first = jax.tree.leaves(start.belief)
         self._fixed = jax.tree.leaves(fixed_leaves(start.belief))
-        numbered = zip(self._belief.names, range(len(self._fixed)), strict=True)
-        self._state_header = functools.lru_cache(self._make_state_header)
-        self._report_header = functools.lru_cache(self._make_report_header)
-        self._moving = [(name, i) for name, i in numbered if not self._fixed[i]]
+        self._moving = [(n, i) for i, n in enumerate(self._belief.names) if not self._fixed[i]]
 
     def save(self, snapshot: Snapshot) -> StoredState:
         """The snapshot, but for the arrays that stages do not change."""
-        counters = self._counters(snapshot)
+        rows = 0 if snapshot.report is None else snapshot.report.rows
+        counters = _COUNTERS.pack(*snapshot.stall, snapshot.next_look, snapshot.room, rows)
         if snapshot.report is None:
             return StoredState(0, _NOTHING, b"", _NOTHING, b"", counters, 0)
         leaves = jax.tree.leaves(snapshot.belief)
@@ -82,9 +78,13 @@ class StateCodec:
         told = [np.asarray(learn.words), np.asarray(descend.words)]
         return StoredState(
             snapshot.stage,
-            self._state_header(entries_of(belief), search.layout, test.layout),
+            _header(
+                entries_of(belief),
+                (self._search.names, search.layout),
+                (self._test.names, test.layout),
+            ),
             b"".join(map(as_bytes, data)),
-            self._report_header(learn.layout, descend.layout),
+            _header((), (self._learn.names, learn.layout), (self._descend.names, descend.layout)),
             b"".join(map(as_bytes, told)),
             counters,
             snapshot.fixed_since,
@@ -95,11 +95,10 @@ class StateCodec:
         if snapshot.fixed_since == 0:
             return None
         leaves = jax.tree.leaves(snapshot.belief)
-        parts = zip(self._belief.names, leaves, self._first, self._fixed, strict=True)
-        changed = {
-            n: _plain(leaf) for n, leaf, first, fixed in parts if fixed and leaf is not first
-        }
-        return encode(changed)
+        parts = zip(self._belief.names, leaves, self._belief.first, self._fixed, strict=True)
+        return encode(
+            {n: _plain(leaf) for n, leaf, first, fixed in parts if fixed and leaf is not first}
+        )
 
     def restore(self, saved: StoredState, fixed: tuple[str, bytes] | None) -> Snapshot:
         """The snapshot that was stored.
@@ -112,16 +111,16 @@ class StateCodec:
             return start
         stored = decode(*(fixed or (_NOTHING, b""))) | decode(saved.header, saved.state)
         told = decode(saved.report_header, saved.report)
-        search = self._search.tree(stored, start.search.tree_of_arrays())
+        search = self._search.tree(stored)
         learn = Packed.of(self._learn.tree(told), np.concatenate)
         descend = Packed.of(self._descend.tree(told), np.concatenate)
         *stall, said, next_look, room, rows = _COUNTERS.unpack(saved.counters)
         return Snapshot(
             stage=saved.stage,
             decision=np.asarray(search.decision),
-            belief=self._belief.tree(stored, start.belief),
+            belief=self._belief.tree(stored),
             search=Packed.of(search, np.concatenate),
-            test=Packed.of(self._test.tree(stored, start.monitor), np.concatenate),
+            test=Packed.of(self._test.tree(stored), np.concatenate),
             report=Report(learn, descend, rows),
             answer=b"",
             alarm=None,
@@ -131,16 +130,6 @@ class StateCodec:
             room=room,
             fixed_since=saved.fixed_since,
         )
-
-    def _make_state_header(self, belief: Entries, search: Layout, test: Layout) -> str:
-        return header_of(belief + self._search.entries(search) + self._test.entries(test))
-
-    def _make_report_header(self, learn: Layout, descend: Layout) -> str:
-        return header_of(self._learn.entries(learn) + self._descend.entries(descend))
-
-    def _counters(self, snapshot: Snapshot) -> bytes:
-        rows = 0 if snapshot.report is None else snapshot.report.rows
-        return _COUNTERS.pack(*snapshot.stall, snapshot.next_look, snapshot.room, rows)
 
     def read_answer(self, data: bytes) -> Answer:
         """What was kept with a batch."""
@@ -158,46 +147,40 @@ class StateCodec:
 
 
 class _Names:
-    """The names under which the arrays of one part of a snapshot are stored."""
+    """The names under which the arrays of one part of a snapshot are stored.
 
-    def __init__(self, part: str, like: PyTree):
-        """Args: the name of the part, and what it looks like."""
-        named, self._tree = jax.tree.flatten_with_path(like)
-        self.names = tuple(f"{part}.{stored_name(like, path)}" for path, _ in named)
+    Attributes:
+        names: The names.
+        first: The arrays of the first snapshot.
+    """
 
-    def entries(self, layout: Layout) -> Entries:
-        """What a header says about the arrays of the part."""
-        pairs = zip(self.names, layout.kinds, strict=True)
-        return tuple((name, np.dtype(kind.word), kind.shape) for name, kind in pairs)
+    def __init__(self, part: str, first: PyTree):
+        """Args: the name of the part, and the part in the first snapshot."""
+        named, self._tree = jax.tree.flatten_with_path(first)
+        self.names = tuple(f"{part}.{_stored_name(first, path)}" for path, _ in named)
+        self.first = [leaf for _, leaf in named]
 
-    def tree(self, stored: dict[str, np.ndarray], like: PyTree = None) -> Any:
-        """The part, from the arrays of a file; those that are not there are as in `like`."""
-        leaves: list[Any]
-        if like is None:
-            leaves = [stored[name] for name in self.names]
-        else:
-            leaves = [
-                _as_leaf(stored[name], first) if name in stored else first
-                for name, first in zip(self.names, jax.tree.leaves(like), strict=True)
-            ]
+    def tree(self, stored: dict[str, np.ndarray]) -> Any:
+        """The part, from the arrays of a file; those that are not there are the first ones."""
+        leaves = [
+            first if name not in stored and first is not _LEAF else _as_leaf(stored[name], first)
+            for name, first in zip(self.names, self.first, strict=True)
+        ]
         return jax.tree.unflatten(self._tree, leaves)
 
 
-def stored_name(node: Any, path: tuple[Any, ...]) -> str:
+@functools.lru_cache(maxsize=256)
+def _header(entries: Entries, *parts: tuple[tuple[str, ...], Layout]) -> str:
+    """The header of some arrays, followed by the names and the layouts of packed parts."""
+    for names, layout in parts:
+        pairs = zip(names, layout.kinds, strict=True)
+        entries += tuple((name, np.dtype(kind.word), kind.shape) for name, kind in pairs)
+    return header_of(entries)
+
+
+def _stored_name(tree: PyTree, path: tuple[Any, ...]) -> str:
     """The name under which the array at a path of a tree is stored."""
-    steps = []
-    for key in path:
-        if isinstance(key, GetAttrKey):
-            fields = getattr(type(node), "__dataclass_fields__", {})
-            stated = fields[key.name].metadata if key.name in fields else {}
-            node, step = getattr(node, key.name), stated.get("stored_as", key.name)
-        elif isinstance(key, SequenceKey | DictKey):
-            index = key.idx if isinstance(key, SequenceKey) else key.key
-            node, step = node[index], str(index)
-        else:  # inside a class with a flattening of its own, such as numpyro's
-            node, step = None, str(key.key)
-        steps.append(step)
-    return ".".join(steps)
+    return ".".join(metadata.get("stored_as", name) for name, metadata in steps(tree, path))
 
 
 def _plain(leaf: Array) -> np.ndarray:
@@ -206,8 +189,10 @@ def _plain(leaf: Array) -> np.ndarray:
     return np.asarray(random.key_data(leaf) if is_key else leaf)
 
 
-def _as_leaf(array: np.ndarray, like: Array) -> Array:
+def _as_leaf(array: np.ndarray, like: Any) -> Any:
     """A stored array in the form of the leaf whose place it takes."""
+    if like is _LEAF:
+        return array
     if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
         return random.wrap_key_data(jnp.asarray(array, "uint32"), impl=random.key_impl(like))
     return jnp.asarray(array, like.dtype)

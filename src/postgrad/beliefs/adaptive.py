@@ -15,6 +15,7 @@ from postgrad.beliefs.belief import BatchBelief, Belief, BeliefWithMemory, check
 from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed_leaves
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_numbers
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
@@ -57,11 +58,7 @@ class Adaptive(BatchBelief):
         numbers = as_numbers(rates, PriorError, "rates")
         if numbers.ndim != 1 or numbers.size == 0 or not ((numbers > 0) & (numbers <= 1)).all():
             raise PriorError(f"rates must be numbers in (0, 1], got {rates!r}")
-        stacked = jax.tree.map(
-            lambda leaf, axis: leaf if axis is None else jnp.stack([leaf] * numbers.size),
-            belief,
-            _axes(belief),
-        )
+        stacked = _map_members(lambda leaf: jnp.stack([leaf] * numbers.size), belief)
         self.beliefs = eqx.tree_at(lambda b: b.memory.forget, stacked, jnp.asarray(numbers))
         self.log_weights = jnp.zeros(numbers.size)
 
@@ -99,8 +96,7 @@ class Adaptive(BatchBelief):
         learned = self._each(
             lambda belief: belief.update(likelihood, *batch, key), _axes(self.beliefs)
         )
-        new = learned, log_weights - jnp.max(log_weights)
-        return eqx.tree_at(lambda self: (self.beliefs, self.log_weights), self, new)
+        return replaced(self, beliefs=learned, log_weights=log_weights - jnp.max(log_weights))
 
     @property
     def effective_size(self) -> Array:
@@ -150,9 +146,14 @@ class Adaptive(BatchBelief):
         return self
 
     def _first(self) -> Belief:
-        return jax.tree.map(
-            lambda leaf, axis: leaf if axis is None else leaf[0], self.beliefs, _axes(self.beliefs)
-        )
+        return _map_members(lambda leaf: leaf[0], self.beliefs)
+
+
+def _map_members(function: Callable[[Array], Array], belief: Belief) -> Any:
+    """The belief with a function applied to each leaf in which members differ."""
+    return jax.tree.map(
+        lambda leaf, axis: leaf if axis is None else function(leaf), belief, _axes(belief)
+    )
 
 
 def _axes(belief: Belief) -> PyTree:

@@ -6,6 +6,7 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.forgetting import Memory
@@ -167,6 +168,12 @@ def check_belief(belief: Any) -> Belief:
     if not isinstance(belief, Belief):
         raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
     return belief
+
+
+def as_rows(points: PyTree) -> Float[np.ndarray, "n p"]:
+    """All numbers of each theta in one row, for points along the leading axis of each leaf."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(points)]
+    return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
 
 
 def first(points: PyTree) -> PyTree:

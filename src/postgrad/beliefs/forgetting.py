@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_number
 from postgrad.problem.batch import Batch
 
@@ -53,4 +54,4 @@ class Memory(eqx.Module):
 
     def after(self, batch: Batch) -> Self:
         """With one more batch counted."""
-        return eqx.tree_at(lambda memory: memory.size, self, self.fade(self.size) + batch.size)
+        return replaced(self, size=self.fade(self.size) + batch.size)

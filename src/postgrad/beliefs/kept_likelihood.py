@@ -33,6 +33,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.beliefs.belief import log_likelihood
 from postgrad.beliefs.forgetting import Memory
+from postgrad.numerics.module import replaced
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model
 
@@ -109,8 +110,8 @@ class KeptRows(KeptLikelihood):
             order = jnp.argsort(weight == 0, stable=True)
             y, weight = y[order], weight[order]
         if rows > self.capacity:
-            none = jnp.full_like(self.weight, jnp.nan), jnp.full_like(self.count, self.capacity)
-            return eqx.tree_at(lambda self: (self.weight, self.count), self, none)
+            full = jnp.full_like(self.count, self.capacity)
+            return replaced(self, weight=jnp.full_like(self.weight, jnp.nan), count=full)
         fits = self.count + rows <= self.capacity
 
         def write(into: Array, new: Array) -> Array:
@@ -129,7 +130,7 @@ class KeptRows(KeptLikelihood):
 
     def faded(self, memory: Memory) -> Self:
         """All weights multiplied by lambda."""
-        return eqx.tree_at(lambda self: self.weight, self, memory.fade(self.weight))
+        return replaced(self, weight=memory.fade(self.weight))
 
     @property
     def is_whole(self) -> Array:
@@ -171,16 +172,15 @@ class KeptRows(KeptLikelihood):
         """With room for at least so many rows more; faded rows are dropped if it lacks."""
         if self.capacity - int(self.count) >= rows:
             return self
-        x, y, weight = (np.asarray(a) for a in (self.x, self.y, self.weight))
+        weight = np.asarray(self.weight)
         kept = np.flatnonzero(~(np.abs(weight) <= _NEGLIGIBLE))  # NaN stays
         capacity = self.capacity
         while capacity < len(kept) + rows:
             capacity *= _GROWTH
-        blank = np.zeros(capacity - len(kept), int)  # copies of the first row, without weight
-        index = np.concatenate([kept, blank])
-        weight = np.where(np.arange(capacity) < len(kept), weight[index], 0.0)
-        count = jnp.asarray(len(kept), self.count.dtype)
-        return type(self)(jnp.asarray(x[index]), jnp.asarray(y[index]), jnp.asarray(weight), count)
+        blank = (0, capacity - len(kept))  # copies of the first row, without weight
+        index, weight = np.pad(kept, blank), np.pad(weight[kept], blank)
+        x, y = (jnp.asarray(np.asarray(rows)[index]) for rows in (self.x, self.y))
+        return type(self)(x, y, jnp.asarray(weight), jnp.asarray(len(kept), self.count.dtype))
 
 
 @eqx.filter_jit

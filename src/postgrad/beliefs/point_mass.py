@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import BatchBelief, Belief
 from postgrad.distributions.density import log_density
+from postgrad.numerics.module import replaced
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -60,7 +61,7 @@ class PlugIn(PointMass):
 
     def bind(self, problem: Problem, x: Decision) -> Self:
         """Binds the other belief."""
-        return eqx.tree_at(lambda self: self.belief, self, self.belief.bind(problem, x))
+        return replaced(self, belief=self.belief.bind(problem, x))
 
 
 class Estimate(PlugIn):
@@ -68,5 +69,4 @@ class Estimate(PlugIn):
 
     def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Updates the other belief."""
-        belief = self.belief.update(likelihood, *batch, key)
-        return eqx.tree_at(lambda self: self.belief, self, belief)
+        return replaced(self, belief=self.belief.update(likelihood, *batch, key))

@@ -2,7 +2,6 @@
 
 from typing import Any, Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
@@ -10,6 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import BatchBelief, Belief, check_arrays_stay, check_belief, first
 from postgrad.errors import ModelError, PriorError
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_count
 from postgrad.problem.batch import Batch
 from postgrad.problem.items import Items
@@ -59,7 +59,7 @@ class Separate(BatchBelief):
 
         axes = (0, 0, 1, None if keys is None else 0)
         new = jax.vmap(learn, in_axes=axes)(self.beliefs, self._items(batch.x), batch.y, keys)
-        return eqx.tree_at(lambda self: self.beliefs, self, new)
+        return replaced(self, beliefs=new)
 
     def _items(self, x: Decision) -> Float[Array, " n"]:
         """The decision on each item; one number is the same for all."""
@@ -72,11 +72,8 @@ class Separate(BatchBelief):
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Independent draws, the items along the axis behind `shape`."""
-        keys = random.split(key, self.count)
-        axis = len(shape)
-        return jax.vmap(lambda belief, key: belief.sample(key, shape), out_axes=axis)(
-            self.beliefs, keys
-        )
+        draw = jax.vmap(lambda belief, key: belief.sample(key, shape), out_axes=len(shape))
+        return draw(self.beliefs, random.split(key, self.count))
 
     def mean(self) -> PyTree:
         """Item by item."""

@@ -9,7 +9,7 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import first, log_likelihood
+from postgrad.beliefs.belief import as_rows, first, log_likelihood
 from postgrad.beliefs.decision_shift import (
     Shift,
     batch_statistics,
@@ -22,6 +22,7 @@ from postgrad.distributions.exponential_families import ExponentialFamily, famil
 from postgrad.errors import ModelError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import is_concrete
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
@@ -52,8 +53,7 @@ class SufficientTotals(KeptLikelihood):
     def add(self, likelihood: Model, batch: Batch) -> Self:
         """Adds the batch's statistics."""
         step, inside = batch_statistics(self.family, self.shift, likelihood, self.theta, batch)
-        sums = self.sums.add(jnp.where(inside, step, jnp.nan))
-        return eqx.tree_at(lambda self: self.sums, self, sums)
+        return replaced(self, sums=self.sums.add(jnp.where(inside, step, jnp.nan)))
 
     def log_likelihood(self, likelihood: Model, theta: PyTree) -> Array:
         """phi(x_0, theta) . S_t + s_t."""
@@ -62,7 +62,7 @@ class SufficientTotals(KeptLikelihood):
 
     def faded(self, memory: Memory) -> Self:
         """All sums multiplied by lambda."""
-        return eqx.tree_at(lambda self: self.sums, self, memory.fade(self.sums))
+        return replaced(self, sums=memory.fade(self.sums))
 
     @property
     def is_whole(self) -> Array:
@@ -99,11 +99,10 @@ def renewed(
     """
     fresh = choose(problem, thetas, x)
     empty = is_concrete(memory.size) and not float(memory.size) > 0
-    if kept is None or (empty and not isinstance(kept, KeptRows)):
-        return fresh
-    if kept.is_like(fresh):
-        return kept  # with the room that it has
-    if empty:
+    worth_keeping = isinstance(kept, KeptRows) or not empty  # rows, for the room that they have
+    if kept is not None and worth_keeping and kept.is_like(fresh):
+        return kept
+    if kept is None or empty:
         return fresh
     raise ModelError(
         f"the belief has learned from data of another kind: it keeps {type(kept).__name__}, and "
@@ -142,9 +141,7 @@ def _central(thetas: PyTree) -> PyTree:
     hide which.
     """
     thetas = jax.tree.map(lambda leaf: leaf[: 2 * _THETAS], thetas)
-    flat = np.concatenate(
-        [np.asarray(leaf).reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(thetas)], axis=1
-    )
+    flat = as_rows(thetas)
     distance = np.abs(flat - np.median(flat, axis=0))
     distance /= np.median(distance, axis=0) + np.finfo(float).tiny
     nearest = np.argsort(distance.max(axis=1), kind="stable")[: (len(flat) + 1) // 2]

@@ -2,13 +2,13 @@
 
 from typing import Self
 
-import equinox as eqx
 from jax import random
 from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.belief import Belief, check_belief
 from postgrad.beliefs.point_mass import PlugIn
 from postgrad.errors import SettingError
+from postgrad.numerics.module import replaced
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Model
 
@@ -51,5 +51,4 @@ class Thompson(PlugIn):
             raise SettingError("Thompson needs a key to draw from what it learned, got none")
         key_belief, key_draw = random.split(key)
         belief = self.belief.update(likelihood, *batch, key_belief)
-        new = belief, belief.sample(key_draw)
-        return eqx.tree_at(lambda self: (self.belief, self.value), self, new)
+        return replaced(self, belief=belief, value=belief.sample(key_draw))

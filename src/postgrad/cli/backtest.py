@@ -18,16 +18,15 @@ from postgrad.cli.output import (
 
 app = typer.Typer()
 
+_DATA = typer.Argument(help="Dated demand: .csv, .jsonl or .parquet, or - for a stream.")
+_FOLDER = typer.Option(help="Folder for the figure, decisions.csv and summary.json.")
+
 
 @app.command(epilog=EXIT_CODES)
 def backtest(
     specification: SpecFile,
-    data: Annotated[
-        str, typer.Argument(help="Dated demand: .csv, .jsonl or .parquet, or - for a stream.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the figure, decisions.csv and summary.json.")
-    ] = None,
+    data: Annotated[str, _DATA],
+    out: Annotated[Path | None, _FOLDER] = None,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:

@@ -19,10 +19,8 @@ EXIT_CODES = (
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 SpecFile = Annotated[Path, typer.Argument(help="The problem, a .toml file.")]
-AllowCode = Annotated[
-    bool,
-    typer.Option("--allow-code", help="Whether the specification may name your own Python."),
-]
+_ALLOW = typer.Option("--allow-code", help="Whether the specification may name your own Python.")
+AllowCode = Annotated[bool, _ALLOW]
 
 
 @contextlib.contextmanager

@@ -26,31 +26,30 @@ Horizon = Annotated[int, typer.Option(min=1, help="Stages of each run.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The seed of everything.")]
 Out = Annotated[Path, typer.Option(help="Folder for figures, summary.json and report.html.")]
 
+_EXPERIMENTS = typer.Argument(
+    metavar="[NAME...]",
+    help="Experiments of the paper; all of them and the claims, if none is named.",
+)
+_OF_THE_PAPER = typer.Option(help="Algorithms, comma-separated; those of the paper, if not given.")
+_LITERAL = typer.Option(
+    "--literal",
+    help="On the feasible sets as the paper states them; counts runs that diverge or get stuck.",
+)
+_PROBLEMS = typer.Argument(metavar="[PROBLEM...]", help="Problems of the testbed; all, if none.")
+_THAT_APPLY = typer.Option(help="Algorithms, comma-separated; all that apply, if not given.")
+_BENCH_FOLDER = typer.Option(
+    help="Folder for figures, summary.json and report.txt; written after each problem."
+)
+
 
 @app.command(epilog=EXIT_CODES)
 def reproduce(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME...]",
-            help="Experiments of the paper; all of them and the claims, if none is named.",
-        ),
-    ] = None,
+    names: Annotated[list[str] | None, _EXPERIMENTS] = None,
     runs: Runs = 100,
     horizon: Horizon = 1000,
     seed: Seed = 0,
-    algorithms: Annotated[
-        list[str] | None,
-        typer.Option(help="Algorithms, comma-separated; those of the paper, if not given."),
-    ] = None,
-    literal: Annotated[
-        bool,
-        typer.Option(
-            "--literal",
-            help="On the feasible sets as the paper states them; counts runs that diverge or get "
-            "stuck.",
-        ),
-    ] = False,
+    algorithms: Annotated[list[str] | None, _OF_THE_PAPER] = None,
+    literal: Annotated[bool, _LITERAL] = False,
     out: Out = Path("results"),
     as_json: AsJson = False,
 ) -> None:
@@ -84,23 +83,12 @@ def claims(
 
 @app.command(epilog=EXIT_CODES)
 def bench(
-    problems: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[PROBLEM...]", help="Problems of the testbed; all, if none."),
-    ] = None,
-    algorithms: Annotated[
-        list[str] | None,
-        typer.Option(help="Algorithms, comma-separated; all that apply, if not given."),
-    ] = None,
+    problems: Annotated[list[str] | None, _PROBLEMS] = None,
+    algorithms: Annotated[list[str] | None, _THAT_APPLY] = None,
     runs: Runs = 50,
     horizon: Horizon = 500,
     seed: Seed = 0,
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="Folder for figures, summary.json and report.txt; written after each problem."
-        ),
-    ] = Path("bench"),
+    out: Annotated[Path, _BENCH_FOLDER] = Path("bench"),
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms on the testbed: tables, figures, and where the default is not the best."""
@@ -145,9 +133,8 @@ def _run(names: list[str], algorithms: list[str], out: Path, **settings: Any) ->
     runs, seed = settings["runs"], settings["seed"]
     with progress() as show:
         summary: dict[str, Any] = run(names, algorithms=algorithms, **settings, progress=show)
-        summary["claims"] = []
-        if not names and not algorithms and not settings.get("literal"):
-            summary["claims"] = assess(summary, runs=runs, seed=seed, progress=show)
+        tested = not names and not algorithms and not settings.get("literal")
+        summary["claims"] = assess(summary, runs=runs, seed=seed, progress=show) if tested else []
         summary |= provenance.describe()
         show("drawing", 1, 1)
         for name, experiment in summary["experiments"].items():

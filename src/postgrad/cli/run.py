@@ -25,12 +25,14 @@ app = typer.Typer()
 # Rows of a file that may share a commit.
 _ROWS_AT_ONCE = 64
 
-StateFile = Annotated[
-    Path | None,
-    typer.Option("--state", help="The file of decisions; next to the problem, if not given."),
-]
+_STATE = typer.Option("--state", help="The file of decisions; next to the problem, if not given.")
+StateFile = Annotated[Path | None, _STATE]
 Item = Annotated[str | None, typer.Option(help="Only this item.")]
 Group = Annotated[str | None, typer.Option(help="Only this group of split_by, such as Monday.")]
+
+_FOLLOW = typer.Option("--follow", help="Wait for more rows at the end of the file.")
+_RECOVER = typer.Option("--recover", help="Go on from the last good state of a damaged file.")
+_EXPORT_FILE = typer.Argument(help="Where to: .csv, .json, or .nc for ArviZ where it is installed.")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -54,12 +56,8 @@ def run(
     specification: SpecFile,
     data: Annotated[str, typer.Argument(help="Rows: .csv, .jsonl or .parquet, or - for a stream.")],
     state: StateFile = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Wait for more rows at the end of the file.")
-    ] = False,
-    recover: Annotated[
-        bool, typer.Option("--recover", help="Go on from the last good state of a damaged file.")
-    ] = False,
+    follow: Annotated[bool, _FOLLOW] = False,
+    recover: Annotated[bool, _RECOVER] = False,
     allow_code: AllowCode = False,
 ) -> None:
     """Learn from each row and print the decision after it, as JSON lines.
@@ -142,9 +140,7 @@ def explain(
 @app.command(epilog=EXIT_CODES)
 def export(
     specification: SpecFile,
-    out: Annotated[
-        Path, typer.Argument(help="Where to: .csv, .json, or .nc for ArviZ where it is installed.")
-    ],
+    out: Annotated[Path, _EXPORT_FILE],
     state: StateFile = None,
     item: Item = None,
     group: Group = None,
@@ -174,16 +170,11 @@ def plot(
 
         streams = _streams(agents, item, group)
         make_folder(out)
-        drawn = [
-            str(path)
-            for number, stream in enumerate(streams, start=1)
-            for path in draw_stream(
-                agents.agent(*stream),
-                out / f"stream-{number}",
-                title=_heading(*stream),
-                labels=agents.together,
-            )
-        ]
+        drawn = []
+        for number, stream in enumerate(streams, start=1):
+            agent, stem = agents.agent(*stream), out / f"stream-{number}"
+            files = draw_stream(agent, stem, title=_heading(*stream), labels=agents.together)
+            drawn += [str(path) for path in files]
     typer.echo(json.dumps(drawn) if as_json else "\n".join(drawn))
 
 
@@ -220,15 +211,9 @@ def _decided(agents: "SpecAgents", item: str, group: str | None) -> list[dict[st
     agent = agents.agent(item, group)
     last = next(agent.history(last=1), None)
     interval = None if last is None else last.interval
+    so_far = {"stage": agent.stage, "alarms": len(agent.alarms)}
     return [
-        {
-            "item": name,
-            "group": group,
-            "decision": number,
-            "interval": pair,
-            "stage": agent.stage,
-            "alarms": len(agent.alarms),
-        }
+        {"item": name, "group": group, "decision": number, "interval": pair, **so_far}
         for name, number, pair in agents.by_item(item, agent.decision, interval)
     ]
 

@@ -33,10 +33,7 @@ class Atoms(dist.Distribution):
         weights: w_1, ..., w_m along the last axis, probabilities.
     """
 
-    arg_constraints = {  # noqa: RUF012
-        "values": constraints.real,
-        "weights": constraints.simplex,
-    }
+    arg_constraints = {"values": constraints.real, "weights": constraints.simplex}  # noqa: RUF012
 
     def __init__(self, values: Any, weights: Any, *, validate_args: bool | None = None):
         """Give each value its probability.

@@ -95,6 +95,5 @@ def log_normal(median: Any, spread: Any, shift: float = 0.0) -> dist.Distributio
     """
     normal = dist.Normal(jnp.log(median + shift), spread, validate_args=False)
     back = dist.transforms.AffineTransform(-shift, 1.0, domain=dist.constraints.positive)
-    return dist.TransformedDistribution(
-        normal, [dist.transforms.ExpTransform(), back], validate_args=False
-    )
+    steps = [dist.transforms.ExpTransform(), back]
+    return dist.TransformedDistribution(normal, steps, validate_args=False)

@@ -126,7 +126,7 @@ class _Kept:
                 )
         for out, leaf in zip(jax.tree.leaves(self.tree), jax.tree.leaves(kept), strict=True):
             stages = slice(first - 1, first - 1 + count)
-            out[rows, stages] = np.asarray(leaf[: rows.stop - rows.start, :count])
+            out[rows, stages] = np.asarray(leaf)[: rows.stop - rows.start, :count]
         with self._lock:
             self._done += (rows.stop - rows.start) * count
             self._progress("simulating", self._done, self._shape[0] * self._shape[1])
@@ -159,14 +159,14 @@ def _run_chunk(
         while sound and first < min(next_look, horizon + 1):
             count = min(length, horizon + 1 - first, next_look - first)
             new, shown = program(numbers, states, own, first, count)
-            sound = bool(live_points.is_negligible(new))
+            sound = live_points.is_sound(new)
             if sound:
                 kept.add(rows, first, count, shown)
                 states = new
                 first += count
         if first <= horizon:  # a new list of live points; nothing else changes
             look = live_points.focused if sound else live_points.unfocused
-            fixed, states = _parted(look(eqx.combine(states, fixed), stacked=True), fixed)
+            fixed, states = _parted(look(eqx.combine(states, fixed)), fixed)
 
 
 def _parted(states: Any, fixed: PyTree) -> tuple[PyTree, PyTree]:
@@ -189,7 +189,8 @@ def _compile(parts: Any, states: PyTree, own: PyTree, length: int) -> Callable[.
             state, shown = stage(own, eqx.combine(moving, fixed), t)
             return _parted(state, fixed)[1], shown
 
-        each = jax.vmap(one, in_axes=(0, 0, None))
+        # As a program of its own it is traced once, for its shapes and for the loop.
+        each = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
 
         def body(i: Array, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             states, shown = carry

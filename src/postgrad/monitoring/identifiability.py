@@ -12,9 +12,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.beliefs import Belief, Grid, Known, MaximumLikelihood
+from postgrad.beliefs.belief import as_rows, check_belief
 from postgrad.distributions.density import log_density
-from postgrad.errors import DecisionError, GradientError, ModelError, PriorError, SettingError
-from postgrad.monitoring.unnoticed_directions import Direction, DirectionSpace, as_rows, rounded
+from postgrad.errors import DecisionError, GradientError, ModelError, SettingError
+from postgrad.monitoring.unnoticed_directions import Direction, DirectionSpace, rounded
 from postgrad.numerics.validate import as_count, as_key, as_numbers
 from postgrad.problem.problem import Decision, Model, Problem, kind_of
 
@@ -143,10 +144,8 @@ def diagnose(
         ModelError: If the model is no proper distribution at x.
         SettingError: If a setting is out of range.
     """
-    if not isinstance(belief, Belief):
-        raise PriorError(f"belief must be a belief such as Grid(...), got {belief!r}")
     key_theta, key_xi = random.split(as_key(seed, SettingError))
-    thetas, finite = _values(belief, key_theta)
+    thetas, finite = _values(check_belief(belief), key_theta)
     x = _guess(problem, thetas) if x is None else jnp.asarray(as_numbers(x, DecisionError, "x"))
     problem.check_models(x, thetas)
     xs = _decisions(problem, x, thetas, as_count(decisions, SettingError, "decisions"))
@@ -157,7 +156,7 @@ def diagnose(
     try:
         found = [_look(problem.likelihood, x, thetas, local, key_xi, draws) for x in xs]
     except GradientError:  # a density without derivatives, such as that of Atoms: pairs only
-        space, local = DirectionSpace(thetas, smooth=False), _take(thetas, [0])
+        space = DirectionSpace(thetas, smooth=False)
         found = [_look(problem.likelihood, x, thetas, None, key_xi, draws) for x in xs]
     compared = [_compare(np.asarray(log_f)) for log_f, _ in found]
     distances = np.stack([distance for distance, _ in compared])
@@ -170,21 +169,20 @@ def diagnose(
     # On a finite support a direction may lead past all values: there it only explains pairs.
     directions = space.directions(scores, _take(thetas, 0)) if pairs or not finite else ()
 
-    blind: list[np.ndarray] = []
-    at_blind: tuple[Pair | Direction, ...] = ()
+    blind: list[tuple[np.ndarray, tuple[Pair | Direction, ...]]] = []
     for x, alike, s in zip(xs, same, scores, strict=True):
         less: tuple[Pair | Direction, ...] = _pairs(alike & ~always, thetas)
         if np.all(space.nullities(s[None]) > lost):
             less += space.directions(s[None], _take(thetas, 0))
         if less:
-            blind, at_blind = [*blind, np.asarray(x)], at_blind or less
+            blind.append((np.asarray(x), less))
     hardest, observations = _hardest(distances, always, thetas) if finite else (None, np.nan)
     return Diagnosis(
         identifiable=not (pairs or directions),
         needs_variation=bool(blind),
         confounded=directions + pairs,
-        blind=tuple(blind),
-        at_blind=at_blind,
+        blind=tuple(x for x, _ in blind),
+        at_blind=blind[0][1] if blind else (),
         hardest=hardest,
         observations=observations,
         rank=min(rank for _, rank in compared),

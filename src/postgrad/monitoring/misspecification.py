@@ -30,16 +30,15 @@ show the mean and the standard deviation as they are.
 from dataclasses import dataclass
 from typing import Any, Self
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from postgrad.algorithm.surprise import Surprise
 from postgrad.errors import SettingError
-from postgrad.numerics.module import Module
-from postgrad.numerics.validate import as_numbers
+from postgrad.numerics.module import Module, replaced
+from postgrad.numerics.validate import as_number
 
 # epsilon: the first gains most from a few large surprises, the second from many small ones.
 _EXPONENTS = np.asarray([0.2, 0.6])
@@ -165,11 +164,10 @@ class Monitor(Module):
         Raises:
             SettingError: If alpha is not between 0 and 1.
         """
-        bound = as_numbers(alpha, SettingError, "alpha")
-        if bound.shape != () or not 0 < bound < 1:
-            raise SettingError(f"alpha must be a number between 0 and 1, got {alpha!r}")
+        self.alpha = as_number(
+            alpha, SettingError, "alpha", "a number between 0 and 1", lambda a: 0 < a < 1
+        )
         bets = (len(_EXPONENTS), len(_STATISTICS), *event_shape)
-        self.alpha = jnp.asarray(bound)
         self.stage, self.start, self.asleep, self.raised = (jnp.zeros((), int) for _ in range(4))
         self.since_start = self.since_best = jnp.zeros(bets)
         self.best = jnp.ones(bets, int)
@@ -190,7 +188,7 @@ class Monitor(Module):
         misfit, change = (_mean(account) >= limit for account in (since_start, since_best))
         outlying = jnp.max(_squares(surprise)) >= limit
         kinds = [misfit, change, outlying & ~old.outlying]
-        return _replaced(
+        return replaced(
             old,
             stage=stage,
             since_start=since_start,
@@ -206,7 +204,7 @@ class Monitor(Module):
         """With all stakes at one and a rest, if the last batch raised an alarm of bets."""
         over = (self.raised == _MISFIT) | (self.raised == _CHANGE)
         rest = jnp.where(self.raised == _MISFIT, self.rest, _REST)
-        return _replaced(
+        return replaced(
             self,
             start=jnp.where(over, self.stage + rest, self.start),
             since_start=jnp.where(over, 0.0, self.since_start),
@@ -264,7 +262,3 @@ def _squares(surprise: Surprise) -> Float[Array, "2 ..."]:
 def _mean(account: Float[Array, "..."]) -> Float[Array, ""]:
     """The mean of all stakes, from their logarithms."""
     return jnp.exp(logsumexp(account)) / account.size
-
-
-def _replaced(monitor: Monitor, **new: PyTree) -> Any:
-    return eqx.tree_at(lambda m: [getattr(m, name) for name in new], monitor, list(new.values()))

@@ -6,6 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Float, PyTree
 
+from postgrad.beliefs.belief import as_rows
+
 # Singular values of scores count as zero below this share of the largest.
 _ZERO = 1e-6
 
@@ -84,12 +86,6 @@ class DirectionSpace:
         steps = row[moved] * self.scale[moved]
         steps = steps / (np.sign(steps[0]) * np.abs(steps).max())
         return dict(zip(np.asarray(self.names)[moved].tolist(), steps.tolist(), strict=True))
-
-
-def as_rows(thetas: PyTree) -> Float[np.ndarray, "n p"]:
-    """All entries of each theta in one row."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(thetas)]
-    return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
 
 
 def rounded(value: PyTree) -> str:

@@ -1,6 +1,6 @@
 """Which arrays of a Module stay as they are from stage to stage."""
 
-import dataclasses
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -13,7 +13,7 @@ from jax.tree_util import (
 )
 from jaxtyping import PyTree
 
-__all__ = ["fixed", "fixed_leaves"]
+__all__ = ["fixed", "fixed_leaves", "steps"]
 
 if TYPE_CHECKING:
     from equinox import field as fixed  # so that type checkers see a field, not a default value
@@ -33,28 +33,23 @@ else:
 def fixed_leaves(tree: PyTree) -> PyTree:
     """A tree of the same structure: True for each array under a `fixed` field, False elsewhere."""
     leaves, structure = tree_flatten_with_path(tree)
-    marks = [eqx.is_array(leaf) and _is_fixed(tree, path) for path, leaf in leaves]
+    marks = [
+        eqx.is_array(leaf) and any(metadata.get("fixed") for _, metadata in steps(tree, path))
+        for path, leaf in leaves
+    ]
     return tree_unflatten(structure, marks)
 
 
-def _is_fixed(node: Any, path: tuple[Any, ...]) -> bool:
-    """Whether a field on the path from the node to a leaf is marked."""
+def steps(node: Any, path: tuple[Any, ...]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The name of each step on the path from a node to a leaf, and its field's metadata, if any."""
     for key in path:
         match key:
             case GetAttrKey(name=name):
-                if name in _fixed_fields(type(node)):
-                    return True
+                field = getattr(type(node), "__dataclass_fields__", {}).get(name)
+                yield name, {} if field is None else field.metadata
                 node = getattr(node, name)
-            case DictKey(key=name):
-                node = node[name]
-            case SequenceKey(idx=index):
+            case DictKey(key=index) | SequenceKey(idx=index):
+                yield str(index), {}
                 node = node[index]
-            case _:  # a class with a flattening of its own, which has no fields of this kind
-                return False
-    return False
-
-
-def _fixed_fields(kind: type) -> set[str]:
-    if not dataclasses.is_dataclass(kind):
-        return set()
-    return {field.name for field in dataclasses.fields(kind) if field.metadata.get("fixed")}
+            case _:  # inside a class with a flattening of its own, such as numpyro's
+                yield str(key.key), {}

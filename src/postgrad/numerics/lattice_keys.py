@@ -26,10 +26,7 @@ from jaxtyping import Array, Key, UInt64
 _KOROBOV = 17797
 # Constants of the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX = (
-    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
-    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
-)
+_MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _WORDS = 6
 
 
@@ -73,7 +70,7 @@ def _mix(word: Array) -> Array:
     """A bijection of 64 bits that leaves no trace of the order of its arguments."""
     word = word + _GAMMA
     for shift, factor in _MIX:
-        word = (word ^ (word >> shift)) * factor
+        word = (word ^ (word >> np.uint64(shift))) * np.uint64(factor)
     return word ^ (word >> np.uint64(31))
 
 
@@ -101,10 +98,9 @@ def _fold_in(key: Array, data: int) -> Array:
 def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
     place, root, branch = _unpack(key)
     size = math.prod(shape)
-    powers = np.empty(size, np.uint64)  # a^j mod 2^64; the first dimension is that of i itself
-    power = 1
-    for j in range(size):
-        powers[j], power = power, power * _KOROBOV % 2**64
+    factors = np.full(size, _KOROBOV, np.uint64)
+    factors[:1] = 1  # the first dimension is that of i itself
+    powers = np.cumprod(factors)  # a^j mod 2^64
     odd = jnp.where(branch == 0, np.uint64(1), branch | np.uint64(1))
     shift = _mix(root ^ _mix(jnp.arange(size, dtype=np.uint64)))
     bits = place * (powers * odd) + shift

@@ -1,7 +1,8 @@
 """The base of all nouns: an `equinox.Module` that prints its numbers."""
 
+import copy
 import inspect
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -11,12 +12,22 @@ import numpy as np
 # Larger arrays are printed as their shape and range.
 _ENTRIES = 6
 
+M = TypeVar("M", bound=eqx.Module)
+
 
 class Module(eqx.Module):
     """An `equinox.Module` whose `repr` shows numbers: `Box(low=1.0, high=100.0)`."""
 
     def __repr__(self) -> str:
         return shown(self)
+
+
+def replaced(module: M, **fields: Any) -> M:
+    """The Module with other values in some of its fields, which its constructor does not check."""
+    new = copy.copy(module)
+    for name, value in fields.items():
+        object.__setattr__(new, name, value)
+    return new
 
 
 def shown(value: Any) -> str:

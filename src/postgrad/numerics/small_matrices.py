@@ -4,6 +4,8 @@ LAPACK works on one matrix at a time; operations on columns vectorise over runs.
 left to LAPACK.
 """
 
+from collections.abc import Iterable
+
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
@@ -37,23 +39,20 @@ def solve_lower(lower: Float[Array, "d d"], b: Float[Array, "d ..."]) -> Float[A
     """L^-1 b."""
     if lower.shape[0] > SMALL:
         return solve_triangular(lower, b, lower=True)
-    rows = []
-    for k in range(lower.shape[0]):
-        rows.append(b[k] / lower[k, k])
-        b = b - _column(lower[:, k], b.ndim) * rows[-1]
-    return jnp.stack(rows)
+    return _substitute(lower.T, b, range(len(b)))
 
 
 def solve_upper(lower: Float[Array, "d d"], b: Float[Array, "d ..."]) -> Float[Array, "d ..."]:
     """L'^-1 b."""
     if lower.shape[0] > SMALL:
         return solve_triangular(lower, b, lower=True, trans=1)
-    rows = []
-    for k in reversed(range(lower.shape[0])):
-        rows.append(b[k] / lower[k, k])
-        b = b - _column(lower[k], b.ndim) * rows[-1]
-    return jnp.stack(rows[::-1])
+    return _substitute(lower, b, reversed(range(len(b))))
 
 
-def _column(vector: Float[Array, " d"], ndim: int) -> Array:
-    return vector.reshape(-1, *(1,) * (ndim - 1))
+def _substitute(columns: Float[Array, "d d"], b: Array, order: Iterable[int]) -> Array:
+    """The solution of a triangular system, given its columns, by its entries in some order."""
+    solved = {}
+    for k in order:
+        solved[k] = b[k] / columns[k, k]
+        b = b - columns[k].reshape(-1, *(1,) * (b.ndim - 1)) * solved[k]
+    return jnp.stack([solved[k] for k in range(len(solved))])

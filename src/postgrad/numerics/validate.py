@@ -51,10 +51,10 @@ def as_numbers(
     return array
 
 
-def as_array(value: Any, error: type[PostgradError], what: str) -> Array:
+def as_array(value: Any, error: type[PostgradError], what: str, infinite: float = np.nan) -> Array:
     """`value` as a float64 JAX array, checked by `as_numbers` unless it is being traced."""
     if is_concrete(value):
-        return jnp.asarray(as_numbers(value, error, what))
+        return jnp.asarray(as_numbers(value, error, what, infinite))
     return jnp.asarray(value, dtype=jnp.float64)
 
 

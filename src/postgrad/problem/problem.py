@@ -57,6 +57,12 @@ class Problem(Module):
         """The distribution of the data, as a function of (x, theta)."""
         return self.model if self.observation is None else self.observation
 
+    @property
+    def models(self) -> dict[str, Model]:
+        """The model, and the observation model if there is one, by the names of their fields."""
+        models = {"model": self.model, "observation": self.observation}
+        return {name: model for name, model in models.items() if model is not None}
+
     def kind(self, x: Decision, theta: PyTree) -> "Kind":
         """What kind of distribution the model returns at (x, theta)."""
         return kind_of(self.model, x, theta)
@@ -74,9 +80,8 @@ class Problem(Module):
 
     def check_models(self, x: Decision, thetas: PyTree) -> None:
         """Try the model, and the observation model, at x and each theta; see `check`."""
-        _check_model("model", self.model, x, thetas)
-        if self.observation is not None:
-            _check_model("observation", self.observation, x, thetas)
+        for name, model in self.models.items():
+            _check_model(name, model, x, thetas)
 
     def check(self, x: Decision, thetas: PyTree) -> None:
         """Try the cost and the model at x, at each theta stacked along the leading axis.

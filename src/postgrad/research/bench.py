@@ -10,13 +10,11 @@ from typing import Any
 import equinox as eqx
 
 from postgrad.engine.bulk import Progress
-from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_count
 from postgrad.research import plots, rivals
-from postgrad.research.comparison import Comparison, compare, known_names
+from postgrad.research.comparison import Comparison, as_counts, compare, known_names
 from postgrad.research.json_types import as_json_types
 from postgrad.research.problems import testbed
-from postgrad.research.progress import silent
+from postgrad.research.progress import at, silent
 
 
 class Bench(eqx.Module):
@@ -91,7 +89,7 @@ class Bench(eqx.Module):
             "report": self.report(),
         }
 
-    def write(self, folder: Path, provenance: Mapping[str, Any] | None = None) -> list[Path]:
+    def write(self, folder: Path, provenance: Mapping[str, Any] | None = None) -> None:
         """Writes summary.json, with the provenance, and report.txt: tables, report, gaps.
 
         Each file replaces its predecessor in one step: an interruption leaves the one or the other.
@@ -104,7 +102,6 @@ class Bench(eqx.Module):
             unfinished = folder / f"{name}.unfinished"
             unfinished.write_text(text, encoding="utf-8")
             unfinished.replace(folder / name)
-        return [folder / name for name in texts]
 
 
 def plan(problems: Sequence[str], algorithms: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -150,24 +147,17 @@ def bench(
     """
     chosen, entrants = plan(problems, algorithms)
     known_names([reference], rivals.names(), "algorithm")
-    counts = {"runs": runs, "horizon": horizon}
-    settings: dict[str, Any] = {"seed": seed, "reference": reference}
-    settings |= {what: as_count(count, SettingError, what) for what, count in counts.items()}
+    settings = as_counts(runs=runs, horizon=horizon) | {"seed": seed, "reference": reference}
     if reference not in entrants:
         entrants = [reference, *entrants]
-    makers = testbed()
     comparisons: dict[str, Comparison] = {}
     failures: dict[str, str] = {}
     for i, name in enumerate(chosen):
         place = f"{i + 1}/{len(chosen)} {name}"
         progress(f"{place}: setting up", 0, 1)
-
-        def in_place(label: str, done: int, total: int, place: str = place) -> None:
-            progress(f"{place}: {label}", done, total)
-
         with _noted(failures, name):
-            instance = makers[name]()
-            comparisons[name] = compare(instance, entrants, **settings, progress=in_place)
+            instance, tell = testbed()[name](), at(place, progress)
+            comparisons[name] = compare(instance, entrants, **settings, progress=tell)
         if folder is not None:
             Bench(comparisons, failures, chosen[i + 1 :]).write(folder, provenance)
             progress(f"{place}: drawing", 1, 1)

@@ -20,8 +20,6 @@ from postgrad.research.rivals import BENCHMARK, Entrant
 
 # Mean differences below this share of the initial regret are rounding errors of the expected cost.
 _ROUNDING = 1e-9
-# A decision with a larger entry, or one that is not a number, has diverged.
-_LARGEST_DECISION = 1e6
 # Decisions whose expected cost is computed at once.
 _AT_ONCE = 4096
 
@@ -94,21 +92,13 @@ class Comparison(eqx.Module):
             | {"diverged": self.diverged[name]}
             for name in self.regrets
         }
-        against = {
-            name: {
-                "last": self.at_the_end(name)._asdict(),
-                "mean": self.over_all_stages(name)._asdict(),
-            }
-            for name in self.regrets
-            if name != self.reference
-        }
-        return {
-            **self.settings,
-            "reference": self.reference,
-            "algorithms": algorithms,
-            "against": against,
-            "left_out": self.left_out,
-        }
+        against = {}
+        others = [name for name in self.regrets if name != self.reference]
+        for name in others:
+            last, mean = self.at_the_end(name), self.over_all_stages(name)
+            against[name] = {"last": last._asdict(), "mean": mean._asdict()}
+        found = {"algorithms": algorithms, "against": against, "left_out": self.left_out}
+        return {**self.settings, "reference": self.reference, **found}
 
     def table(self) -> str:
         """Regrets and verdicts as plain text, the least regret at the last stage first."""
@@ -118,8 +108,7 @@ class Comparison(eqx.Module):
             cells = [_mean_and_half_width(v) for v in (regret[:, -1], regret[:, 1:].mean(axis=1))]
             if name != self.reference:
                 cells += [self.at_the_end(name).verdict, self.over_all_stages(name).verdict]
-            label = with_diverged(name, self.diverged[name])
-            rows.append([label, *cells, "", ""][:5])
+            rows.append([with_diverged(name, self.diverged[name]), *cells, "", ""][:5])
         first, *numbers, last, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
         lines = [
             f"{a:{first}}  {b:>{numbers[0]}}  {c:>{numbers[1]}}  {d:{last}}  {e}".rstrip()
@@ -171,17 +160,13 @@ def compare(
     if reference not in chosen:
         raise SettingError(f"the reference {reference!r} must be among {', '.join(chosen)}")
     size = instance.batch_size if batch_size is None else batch_size
-    counts = {"runs": runs, "horizon": horizon, "batch_size": size}
-    settings: dict[str, Any] = {
-        what: as_count(count, SettingError, what) for what, count in counts.items()
-    }
-    settings["seed"] = seed
+    settings = {**as_counts(runs=runs, horizon=horizon, batch_size=size), "seed": seed}
     counter = RunStages(progress, len(chosen) * settings["runs"] * settings["horizon"])
     results = {
         name: counter.simulate(name, instance, *entrant, **settings)
         for name, entrant in chosen.items()
     }
-    lost = {name: _has_diverged(result.decisions) for name, result in results.items()}
+    lost = {name: result.diverged_by_stage() for name, result in results.items()}
     errors = {name: result.errors(instance.x_star) for name, result in results.items()}
     regrets = {name: _regrets(instance, result.decisions) for name, result in results.items()}
     return Comparison(
@@ -202,10 +187,17 @@ def _choose(
         return {name: Entrant(*entrant) for name, entrant in entrants.items()}, {}
     able, unable = rivals.entrants(instance), rivals.left_out(instance)
     wanted = known_names(entrants or (), rivals.names(), "algorithm")
-    return (
-        {name: able[name] for name in wanted if name in able},
-        {name: unable[name] for name in wanted if name in unable},
-    )
+    missing = {name: unable[name] for name in wanted if name in unable}
+    return {name: able[name] for name in wanted if name in able}, missing
+
+
+def as_counts(**counts: Any) -> dict[str, Any]:
+    """The numbers by name, each a positive int.
+
+    Raises:
+        SettingError: If one is not a positive whole number; the message names it.
+    """
+    return {what: as_count(count, SettingError, what) for what, count in counts.items()}
 
 
 def known_names(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
@@ -216,9 +208,8 @@ def known_names(names: Sequence[str], known: Sequence[str], what: str) -> list[s
     """
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise SettingError(
-            f"unknown {what} {', '.join(map(repr, unknown))}; known are {', '.join(known)}"
-        )
+        listed = ", ".join(map(repr, unknown))
+        raise SettingError(f"unknown {what} {listed}; known are {', '.join(known)}")
     return list(dict.fromkeys(names)) or list(known)
 
 
@@ -247,12 +238,6 @@ def half_width(values: Float[np.ndarray, "runs ..."]) -> np.ndarray:
 def with_diverged(name: str, count: int) -> str:
     """The name of an algorithm, and how many of its runs diverged, if any did."""
     return f"{name} ({count} diverged)" if count else name
-
-
-def _has_diverged(decisions: np.ndarray) -> np.ndarray:
-    """Whether a run has diverged at a stage or before, (run, stage)."""
-    flat = np.abs(decisions).reshape(*decisions.shape[:2], -1)
-    return np.logical_or.accumulate(~(flat <= _LARGEST_DECISION).all(axis=-1), axis=1)
 
 
 def _penalised(values: dict[str, np.ndarray], lost: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -3,6 +3,7 @@
 matplotlib is imported when a figure is drawn.
 """
 
+import collections
 import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
@@ -73,14 +74,8 @@ def draw_progress(comparison: Comparison, stem: Path, *, title: str = "") -> lis
                 fill_band(axes, stages, mean, half, color=line["color"], alpha=alpha)
             ends[name] = float(mean[-1])
         settings = comparison.settings
-        axes.set(
-            title=title,
-            xlabel="stage $t$",
-            ylabel=r"regret $H(x_t) - H(x^*)$: mean, and its 95 % interval",
-            xscale="log",
-            yscale="log",
-            xlim=(1, max(2, settings["horizon"])),
-        )
+        over_stages(axes, settings["horizon"], title)
+        axes.set(ylabel=r"regret $H(x_t) - H(x^*)$: mean, and its 95 % interval", yscale="log")
         # The algorithm that knows theta may be far below: the axis ends with the others.
         lowest = min((ends[name] for name in comparison.competitors), default=floor)
         axes.set_ylim(bottom=max(axes.get_ylim()[0], min(lowest, ends[comparison.reference]) / 30))
@@ -96,16 +91,11 @@ def draw_terminal(comparison: Comparison, stem: Path, *, title: str = "") -> lis
     order = sorted(last, key=lambda name: -float(np.median(last[name])))
     with drawing(stem, 7.0, 1.2 + 0.3 * len(order)) as (axes, files):
         values = [np.maximum(last[name], floor) for name in order]
+        dots = {"marker": ".", "markersize": 3, "markeredgecolor": "#9a9a9a"}
+        line, median = {"color": "#8a8a8a", "lw": 0.9}, {"color": "black", "lw": 1.2}
+        looks = {"flierprops": dots, "medianprops": median, "whiskerprops": line, "capprops": line}
         boxes = axes.boxplot(
-            values,
-            orientation="horizontal",
-            widths=0.6,
-            patch_artist=True,
-            whis=(5, 95),
-            flierprops={"marker": ".", "markersize": 3, "markeredgecolor": "#9a9a9a"},
-            medianprops={"color": "black", "lw": 1.2},
-            whiskerprops={"color": "#8a8a8a", "lw": 0.9},
-            capprops={"color": "#8a8a8a", "lw": 0.9},
+            values, orientation="horizontal", widths=0.6, patch_artist=True, whis=(5, 95), **looks
         )
         for name, box in zip(order, boxes["boxes"], strict=True):
             box.set(facecolor=line_of(name)["color"], alpha=0.75, edgecolor="none")
@@ -136,14 +126,8 @@ def draw_solvability(
             stages = np.arange(1, len(share))
             axes.plot(stages, share[1:], **line_of(name, name == some.reference))
         manner = ", to stay" if lasting else ""
-        axes.set(
-            title=f"Within {100 * alpha:g} % of the initial regret{manner}",
-            xlabel="stage $t$",
-            ylabel="share of (problem, run) pairs",
-            xscale="log",
-            xlim=(1, max(2, len(stages))),
-            ylim=(0, 1.02),
-        )
+        over_stages(axes, len(stages), f"Within {100 * alpha:g} % of the initial regret{manner}")
+        axes.set(ylabel="share of (problem, run) pairs", ylim=(0, 1.02))
         ends = {name: float(share[-1]) for name, share in profiles.items()}
         # an algorithm need not be in every comparison
         lost = {n: sum(c.diverged.get(n, 0) for c in comparisons.values()) for n in ends}
@@ -164,21 +148,16 @@ def solvability(
     passes by the optimum has not solved the problem: it is solved from the first stage after which
     its gap stays within alpha until the end.
     """
-    names = dict.fromkeys(name for c in comparisons.values() for name in c.regrets)
     length = min(c.settings["horizon"] for c in comparisons.values()) + 1
     total = sum(c.settings["runs"] for c in comparisons.values())
-    shares = {}
-    for name in names:
-        solved = np.zeros(length)
-        for comparison in comparisons.values():
-            if name in comparison.regrets:
-                regret = comparison.regrets[name][:, :length]
-                within = regret <= alpha * regret[:, :1]
-                if lasting:
-                    within = np.logical_and.accumulate(within[:, ::-1], axis=1)[:, ::-1]
-                solved += np.logical_or.accumulate(within, axis=1).sum(axis=0)
-        shares[name] = solved / total
-    return shares
+    solved: dict[str, Any] = collections.defaultdict(int)
+    for comparison in comparisons.values():
+        for name, regret in comparison.regrets.items():
+            within = regret[:, :length] <= alpha * regret[:, :1]
+            if lasting:
+                within = np.logical_and.accumulate(within[:, ::-1], axis=1)[:, ::-1]
+            solved[name] += np.logical_or.accumulate(within, axis=1).sum(axis=0)
+    return {name: runs / total for name, runs in solved.items()}
 
 
 def line_of(name: str, first: bool = False) -> dict[str, Any]:
@@ -212,6 +191,11 @@ def fill_band(
 ) -> None:
     """A band around a mean, cut off at a quarter of the mean, since a log axis ends above zero."""
     axes.fill_between(stages, np.maximum(mean - half, mean / 4), mean + half, lw=0, **look)
+
+
+def over_stages(axes: "Axes", last: int, title: str) -> None:
+    """A title, and the stages 1 to `last` on a log axis."""
+    axes.set(title=title, xlabel="stage $t$", xscale="log", xlim=(1, max(2, last)))
 
 
 def caption(axes: "Axes", text: str) -> None:

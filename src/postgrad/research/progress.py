@@ -11,7 +11,11 @@ from postgrad.research.simulation import Simulation, simulate
 
 def silent(label: str, done: int, total: int) -> None:
     """Reports nothing."""
-    del label, done, total
+
+
+def at(place: str, progress: Progress) -> Progress:
+    """Reports the same, each label after the place."""
+    return lambda label, done, total: progress(f"{place}: {label}", done, total)
 
 
 class RunStages:
@@ -31,12 +35,7 @@ class RunStages:
         self.progress(label, self.done, self.total)
 
     def simulate(
-        self,
-        label: str,
-        instance: Instance,
-        policy: Policy,
-        belief: Belief | None,
-        **options: Any,
+        self, label: str, instance: Instance, policy: Policy, belief: Belief | None, **options: Any
     ) -> Simulation:
         """Simulates an instance, and counts the run-stages; the options are those of `simulate`."""
         self.tell(label)
@@ -46,5 +45,4 @@ class RunStages:
             self.done = before + done
             self.tell(label)
 
-        x, theta = instance.x, instance.theta
-        return simulate(policy, belief, x, theta, **options, progress=tell)
+        return simulate(policy, belief, instance.x, instance.theta, **options, progress=tell)

@@ -20,6 +20,9 @@ from postgrad.engine.bulk import Progress, beginning, run
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
 
+# A decision with a larger entry, or one that is not a number, has diverged.
+_LARGEST_DECISION = 1e6
+
 
 class Simulation(eqx.Module):
     """The record of many runs, as plain NumPy arrays with named axes.
@@ -42,14 +45,19 @@ class Simulation(eqx.Module):
         last = np.asarray(self.decisions[:, -1].mean(axis=0)).round(4).tolist()
         return f"Simulation({runs} runs, {stages - 1} stages; mean of the last decisions {last})"
 
-    def diverged(self, beyond: float = 1e6) -> np.ndarray:
-        """Whether each run was ever farther out than this, or not a number, (run,).
+    def diverged(self) -> np.ndarray:
+        """Whether each run was ever farther out than 1e6, or not a number, (run,).
 
         Not only infinities count: in float64 some diverging runs overflow, others stick where
         adding theta to x no longer changes it.
         """
-        size = np.abs(self.decisions).max(axis=tuple(range(1, self.decisions.ndim)))
-        return ~(size <= beyond)
+        return self.diverged_by_stage()[:, -1]
+
+    def diverged_by_stage(self) -> np.ndarray:
+        """Whether each run had diverged at a stage or before, (run, stage)."""
+        near = np.abs(self.decisions) <= _LARGEST_DECISION
+        near = near.reshape(*near.shape[:2], -1).all(axis=-1)
+        return np.logical_or.accumulate(~near, axis=1)
 
     def errors(self, x_star: Any) -> np.ndarray:
         """|x_t - x*|_2, (run, stage)."""

@@ -22,6 +22,7 @@ from postgrad.problem.problem import Problem, kind_of
 from postgrad.spec import partial_pooling
 from postgrad.spec.demand_table import DemandTable
 from postgrad.spec.partial_pooling import Pool
+from postgrad.spec.reworded import reworded
 
 
 class DailyDecisions(NamedTuple):
@@ -54,9 +55,8 @@ class _Stage(eqx.Module):
     def __call__(self, own: "_Own", state: Any, t: Array) -> tuple[Any, PyTree]:
         problem = eqx.combine(own.numbers, self.rest)
         policy = eqx.tree_at(lambda policy: policy.problem, self.policy, problem)
-        batch, x, group = jax.tree.map(
-            lambda leaf: leaf[t - 1], (own.batches, own.in_force, own.group)
-        )
+        of_stages = own.batches, own.in_force, own.group
+        batch, x, group = jax.tree.map(lambda leaf: leaf[t - 1], of_stages)
         before = state if self.pool is None else partial_pooling.at(state, group)
         in_force = before.decision if x is None else x
         if self.pool is None:
@@ -119,10 +119,9 @@ def daily_decisions(
     likelihood, x_1 = problems[0].likelihood, begun[units[0].tobytes()].x
     data_depend = kind_of(likelihood, x_1, theta).depends_on_decision
     if table.in_force is None and data_depend:
-        raise SettingError(
-            "the data depend on the decision: in_force must say under which decisions they arose "
-            "(the stock that limited sales, the price that was asked)"
-        )
+        such_as = "(the stock that limited sales, the price that was asked)"
+        needed = f"in_force must say under which decisions they arose {such_as}"
+        raise SettingError(f"the data depend on the decision: {needed}")
     known, shape = _known(table, joint), (len(table.demand), len(problems), *units.shape[1:])
     # Days of which nothing is learned have a possible demand: the median of each item.
     usual = np.ma.filled(np.ma.median(np.ma.masked_invalid(table.demand), axis=0), 0.0)
@@ -137,12 +136,9 @@ def daily_decisions(
     index = np.stack([np.resize(days, horizon) for days in learned])
     unit = np.asarray([u for u, _ in streams])
     numbers, rest = _stacked(problems, unit)
-    own = _Own(
-        numbers,
-        jnp.asarray(demand[index, unit[:, None]]),
-        None if in_force is None else jnp.asarray(in_force[index, unit[:, None]]),
-        jnp.asarray(table.group[index]),
-    )
+    learned_from = index, unit[:, None]
+    acted = None if in_force is None else jnp.asarray(in_force[learned_from])
+    own = _Own(numbers, jnp.asarray(demand[learned_from]), acted, jnp.asarray(table.group[index]))
     states = [begun[units[u].tobytes()] for u, _ in streams]
     if pool is not None:
         states = [partial_pooling.stack(state, table.groups) for state in states]
@@ -179,22 +175,17 @@ def _known(table: DemandTable, joint: bool) -> Bool[np.ndarray, "days units"]:
     if missing.size:
         day = missing[0]
         absent, items = int((~table.known[day]).sum()), table.known.shape[1]
-        raise BatchError(
-            f"day {day}: {absent} of {items} demands are missing; items that are decided together "
-            f"need all of them, or none"
-        )
+        needed = "items that are decided together need all of them, or none"
+        raise BatchError(f"day {day}: {absent} of {items} demands are missing; {needed}")
     return table.known.all(axis=1, keepdims=True)
 
 
 def _stacked(problems: list[Problem], unit: np.ndarray) -> tuple[Problem, Problem]:
     """The numbers of each stream's problem along a leading axis, and the rest of all problems."""
     parts = [eqx.partition(problem, eqx.is_array) for problem in problems]
-    if any(not eqx.tree_equal(rest, parts[0][1]) for _, rest in parts):
+    numbers, rests = zip(*parts, strict=True)
+    if not all(eqx.tree_equal(rest, rests[0]) for rest in rests):
         raise SettingError("the problems of the items may differ in numbers only")
-    try:
-        numbers = jax.tree.map(
-            lambda *leaves: jnp.stack(leaves)[unit], *(numbers for numbers, _ in parts)
-        )
-    except (ValueError, TypeError) as problem:
-        raise SettingError(f"the problems of the items have other shapes: {problem}") from problem
-    return numbers, parts[0][1]
+    what = "the problems of the items have other shapes"
+    with reworded(what, SettingError, ValueError, TypeError):
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves)[unit], *numbers), rests[0]

@@ -17,6 +17,7 @@ from postgrad.problem.problem import Problem
 from postgrad.research import problems
 from postgrad.spec.partial_pooling import Pool
 from postgrad.spec.parts.toml_table import Pick
+from postgrad.spec.reworded import reworded
 from postgrad.spec.specification import PARTS, NamedProblem, Specification, UserCode
 
 
@@ -65,10 +66,8 @@ def build(specification: Specification, items: Sequence[str]) -> BuiltSpecificat
     else:
         built, belief, starts = _whole(spec.problem, names)
     for problem, start in zip(built, starts, strict=True):
-        try:
+        with reworded("start", SpecificationError, DecisionError):
             initial_decision(problem, start)
-        except DecisionError as error:
-            raise SpecificationError(f"start: {error}") from error
     split, settings, pool = spec.split_by, spec.settings, None
     if split is not None and split.pooling == "partial":
         pool = Pool(split.strength)
@@ -79,15 +78,7 @@ def build(specification: Specification, items: Sequence[str]) -> BuiltSpecificat
         options["samples"] = (total, *draws) if draws else total
     if settings.preset == "paper":
         options = presets.paper(**options)
-    return BuiltSpecification(
-        items=names,
-        problems=built,
-        belief=belief,
-        starts=starts,
-        pool=pool,
-        options=options,
-        alpha=settings.alpha,
-    )
+    return BuiltSpecification(names, built, belief, starts, pool, options, settings.alpha)
 
 
 _Built = tuple[tuple[Problem, ...], Belief, tuple[np.ndarray, ...]]
@@ -99,20 +90,15 @@ def _from_parts(spec: Specification, count: int) -> _Built:
     listed = {f"cost.{key}": v for key, v in cost} | {f"feasible.{key}": v for key, v in feasible}
     for place, value in {**listed, "start": start}.items():
         if isinstance(value, list) and len(value) != count:
-            raise SpecificationError(
-                f"{place}: must be one number, or one for each of {count} items, got {len(value)}"
-            )
+            expected = f"one number, or one for each of {count} items"
+            raise SpecificationError(f"{place}: must be {expected}, got {len(value)}")
     each, prior = model.build(), belief.build(model.parameters)
-    if feasible.joint:
-
-        def of_all(value: float | list[float]) -> Any:
-            return jnp.broadcast_to(jnp.asarray(value), (count,))
-
-        problem = Problem(cost.build(of_all), Items(each), feasible.build(of_all))
-        return (problem,), Separate(prior, count), (np.asarray(of_all(start)),)
     picks = [_pick(i) for i in range(count)]
-    each_problem = tuple(Problem(cost.build(pick), each, feasible.build(pick)) for pick in picks)
-    return each_problem, prior, tuple(np.asarray(pick(start)) for pick in picks)
+    if feasible.joint:
+        picks = [lambda value: jnp.broadcast_to(jnp.asarray(value), (count,))]
+        each, prior = Items(each), Separate(prior, count)
+    built = tuple(Problem(cost.build(pick), each, feasible.build(pick)) for pick in picks)
+    return built, prior, tuple(np.asarray(pick(start)) for pick in picks)
 
 
 def _pick(i: int) -> Pick:
@@ -127,9 +113,8 @@ def _whole(problem: NamedProblem | UserCode, names: tuple[str, ...]) -> _Built:
     else:
         testbed = problems.testbed()
         if problem.name not in testbed:
-            raise SpecificationError(
-                f"problem.name: must be among {', '.join(testbed)}, got {problem.name!r}"
-            )
+            known = ", ".join(testbed)
+            raise SpecificationError(f"problem.name: must be among {known}, got {problem.name!r}")
         instance = testbed[problem.name]()
         whole, belief, x = instance.problem, instance.belief, instance.x
     start = np.asarray(x, float)
@@ -145,11 +130,8 @@ def _whole(problem: NamedProblem | UserCode, names: tuple[str, ...]) -> _Built:
 def _call(reference: str) -> tuple[Problem, Belief, Any]:
     """What the user's function returns. `load` has made sure that the user allowed the call."""
     module, _, function = reference.partition(":")
-    try:
+    expected = "a function that returns a problem, a belief and a decision"
+    what = f"problem.python: {reference} must be {expected}"
+    with reworded(what, SpecificationError, ImportError, AttributeError, TypeError, ValueError):
         problem, belief, x = getattr(importlib.import_module(module), function)()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise SpecificationError(
-            f"problem.python: {reference} must be a function that returns a problem, a belief and "
-            f"a decision: {error}"
-        ) from error
     return problem, belief, x

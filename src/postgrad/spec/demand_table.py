@@ -11,6 +11,7 @@ from postgrad.algorithm.separable_cost import costs_by_item
 from postgrad.errors import BatchError, SettingError
 from postgrad.numerics.validate import as_count, as_matrix, is_frame
 from postgrad.problem.problem import Problem
+from postgrad.spec.reworded import reworded
 
 
 class DemandTable:
@@ -54,20 +55,17 @@ class DemandTable:
         self.in_force = None if in_force is None else self._in_force(in_force)
 
     def _in_force(self, in_force: Any) -> np.ndarray:
-        try:
+        with reworded("in_force must be a table of numbers", SettingError, ValueError, TypeError):
             table = np.asarray(in_force, float)
-        except (ValueError, TypeError) as problem:
-            raise SettingError(f"in_force must be a table of numbers: {problem}") from problem
         if table.size != self.demand.size:
             raise SettingError(f"in_force must have the demand's shape {self.demand.shape}")
         table = table.reshape(self.demand.shape)
         missing = np.argwhere(self.known & ~np.isfinite(table))
         if missing.size:
             day, item = missing[0]
-            raise BatchError(
-                f"in_force must say under which decision the demand {self.demand[day, item]} of "
-                f"day {day}, item {item}, arose, got {table[day, item]}"
-            )
+            which = f"the demand {self.demand[day, item]} of day {day}, item {item}, arose"
+            given = table[day, item]
+            raise BatchError(f"in_force must say under which decision {which}, got {given}")
         return np.where(self.known, table, 0.0)
 
     def costs(self, problems: Sequence[Problem], decisions: np.ndarray) -> np.ndarray:
@@ -78,19 +76,16 @@ class DemandTable:
         """
         x, demand = jnp.asarray(decisions), jnp.asarray(np.where(self.known, self.demand, 0.0))
         if len(problems) == demand.shape[1]:
-            columns = [
-                jax.vmap(problem.cost)(x[:, i], demand[:, i]) for i, problem in enumerate(problems)
-            ]
+            of_items = zip(problems, x.T, demand.T, strict=True)
+            columns = [jax.vmap(problem.cost)(*days) for problem, *days in of_items]
             return np.where(self.known, np.stack(columns, axis=1), 0.0)
         each = costs_by_item(problems[0].cost, x, demand)
         return np.where(self.known[:, : each.shape[1]], each, 0.0)
 
 
 def _as_table(demand: Any) -> np.ndarray:
-    try:
+    with reworded("demand must be a table of numbers", BatchError, ValueError, TypeError):
         table = np.asarray(demand, float)
-    except (ValueError, TypeError) as problem:
-        raise BatchError(f"demand must be a table of numbers: {problem}") from problem
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or table.size == 0:
         raise BatchError(f"demand must be days by items, got shape {table.shape}")

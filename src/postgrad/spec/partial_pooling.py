@@ -4,7 +4,8 @@ The states of all groups are stacked along the leading axis. A stage learns for 
 decide again.
 """
 
-from typing import Any, NamedTuple
+import functools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,31 +17,10 @@ from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
 from postgrad.beliefs import Adaptive, Belief, Grid
 from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.errors import PriorError
-from postgrad.numerics.validate import as_number
+from postgrad.numerics.validate import as_positive
 from postgrad.problem.problem import Decision
 
 _ROUNDS = 5
-
-
-class Loan(NamedTuple):
-    """What a group is lent for one stage.
-
-    Attributes:
-        gained: log G - log prior, for each point of the grid.
-    """
-
-    gained: Float[Array, "..."]
-
-    def to(self, belief: Belief) -> Belief:
-        """The belief with G for its prior."""
-        kept = _weights(belief)
-        values, prior = kept.values + self.gained, _prior(kept) + self.gained
-        return eqx.tree_at(_weights, belief, LogWeights(values - _top(values), prior))
-
-    def back(self, belief: Belief, own: Belief) -> Belief:
-        """The belief with its own prior again."""
-        values = _weights(belief).values - self.gained
-        return eqx.tree_at(_weights, belief, LogWeights(values - _top(values), _weights(own).prior))
 
 
 class Pool(eqx.Module):
@@ -68,8 +48,7 @@ class Pool(eqx.Module):
         Raises:
             PriorError: If the strength is not a positive number.
         """
-        expected = "a positive number"
-        self.strength = as_number(strength, PriorError, "strength", expected, lambda v: v > 0)
+        self.strength = as_positive(strength, PriorError, "strength")
 
     def check(self, belief: Belief) -> None:
         """Try whether such beliefs can be pooled.
@@ -79,12 +58,11 @@ class Pool(eqx.Module):
         """
         grid = belief.beliefs if isinstance(belief, Adaptive) else belief
         if not isinstance(grid, Grid) or grid.memory.forget is None:
-            raise PriorError(
-                f"only grids made with `forget` can be pooled, got {type(belief).__name__}"
-            )
+            given = type(belief).__name__
+            raise PriorError(f"only grids made with `forget` can be pooled, got {given}")
 
-    def lend(self, beliefs: Belief) -> Loan:
-        """What the groups, stacked, know of each other."""
+    def lend(self, beliefs: Belief) -> Float[Array, "..."]:
+        """What the groups, stacked, know of each other: log G - log prior, for each point."""
         weights = _weights(beliefs)
         prior, evidence = _prior(weights)[0], weights.values - _prior(weights)
         own = prior - logsumexp(prior, axis=-1, keepdims=True)
@@ -94,7 +72,7 @@ class Pool(eqx.Module):
             total = self.strength * jnp.exp(own) + jnp.sum(posteriors, axis=0)
             return jnp.log(total) - jnp.log(self.strength + evidence.shape[0])
 
-        return Loan(jax.lax.fori_loop(0, _ROUNDS, improve, own) - own)
+        return jax.lax.fori_loop(0, _ROUNDS, improve, own) - own
 
 
 def stack(state: State, count: int) -> State:
@@ -133,22 +111,24 @@ def step(
 
     def one(number: Array, state: State) -> tuple[State, Info]:
         here = number == group
-        loan = Loan(jnp.where(here, before.gained, after.gained))
-        lent = eqx.tree_at(lambda s: s.belief, state, loan.to(state.belief))
+        own, gained = _prior(_weights(state.belief)), jnp.where(here, before, after)
+        # The stage has G for its prior; what it has learned is kept with the group's own again.
+        borrowed = reweighted(state.belief, gained, own + gained)
+        lent = eqx.tree_at(lambda s: s.belief, state, borrowed)
         new, info = policy.step(lent, batch, weight=jnp.where(here, ones, 0.0), x=x)
-        learned = loan.back(new.belief, state.belief)
-        belief = jax.tree.map(
-            lambda after, before: jnp.where(here, after, before), learned, state.belief
-        )
+        learned = reweighted(new.belief, -gained, own)
+        belief = jax.tree.map(functools.partial(jnp.where, here), learned, state.belief)
         return eqx.tree_at(lambda s: s.belief, new, belief), info
 
-    count = states.stage.shape[0]
-    new, infos = jax.vmap(one)(jnp.arange(count), states)
+    new, infos = jax.vmap(one)(jnp.arange(len(states.stage)), states)
     return new, at(infos, group)
 
 
-def _top(values: Array) -> Array:
-    return jnp.max(values, axis=-1, keepdims=True)
+def reweighted(belief: Belief, change: Array, prior: Array) -> Belief:
+    """The belief with this change of its log-weights, and another prior."""
+    values = _weights(belief).values + change
+    top = jnp.max(values, axis=-1, keepdims=True)
+    return eqx.tree_at(_weights, belief, LogWeights(values - top, prior))
 
 
 def _prior(weights: LogWeights) -> Array:

@@ -50,17 +50,13 @@ def saa(past: Demands, cost: UnderageOverage, feasible: FeasibleSet) -> np.ndarr
     """
     underage, overage = _unit_costs(cost, len(past))
     if not isinstance(feasible, Budget):
-        shares = underage / (underage + overage)
         # In floats, 0.8 of 5 demands may be a little more than 4: the guard keeps the fourth.
-        return np.asarray(
-            [
-                np.quantile(d, max(share - _ROUNDING / d.size, 0.0), method="inverted_cdf")
-                for d, share in zip(past, shares, strict=True)
-            ]
-        )
-    lower, upper, price = (
-        np.broadcast_to(v, len(past)) for v in (feasible.low, feasible.high, feasible.weights)
-    )
+        guard = _ROUNDING / np.asarray([demand.size for demand in past])
+        shares = np.maximum(underage / (underage + overage) - guard, 0.0)
+        pairs = zip(past, shares, strict=True)
+        return np.asarray([np.quantile(d, share, method="inverted_cdf") for d, share in pairs])
+    limits = feasible.low, feasible.high, feasible.weights
+    lower, upper, price = (np.broadcast_to(limit, len(past)) for limit in limits)
     pieces = []
     for i, demand in enumerate(past):
         ends = np.clip(np.sort(demand), lower[i], upper[i])
@@ -137,10 +133,8 @@ def rule_named(name: str) -> tuple[OrderRule, int | None]:
     stem, _, window = name.rpartition("-")
     if stem in RULES and window.isascii() and window.isdigit() and int(window) > 0:
         return RULES[stem], int(window)
-    raise SettingError(
-        f"rules must be among {', '.join(RULES)}, or one of these with a window as in saa-60, "
-        f"got {name!r}"
-    )
+    known = f"{', '.join(RULES)}, or one of these with a window as in saa-60"
+    raise SettingError(f"rules must be among {known}, got {name!r}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,26 +54,19 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         self.specification, self.path = specification, path
         feasible, split, data = specification.feasible, specification.split_by, specification.data
         if split is not None and split.pooling == "partial":
-            raise SettingError(
-                "groups that learn from each other can be backtested, not run: set "
-                'pooling = "separate" in [split_by]'
-            )
+            why = "groups that learn from each other can be backtested, not run"
+            raise SettingError(f'{why}: set pooling = "separate" in [split_by]')
         self._agents: dict[Stream, Agent] = {}
         self._built = None if data.item_names is None else build(specification, data.item_names)
         joint = self.together or (feasible is not None and feasible.joint)
         if joint and data.item is not None:
-            raise SettingError(
-                "items that are decided together must come in one row: give each a column, "
-                "data.items; rows that name their item can be backtested, not run"
-            )
+            rule = "items that are decided together must come in one row"
+            instead = "rows that name their item can be backtested, not run"
+            raise SettingError(f"{rule}: give each a column, data.items; {instead}")
         self._groups = (None,) if split is None else split.groups
         self._database = Database(path, recover=recover)
 
     def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
         self._database.close()
 
     @property
@@ -106,14 +99,10 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                     f"{self.path} is about {item!r}, which the specification does not have"
                 )
             place = 0 if built.joint else built.items.index(item)
+            problem, start = built.problems[place], built.starts[place]
+            stream: Any = {"path": self._database, "name": _stream_name(item, group)}
             self._agents[item, group] = Agent(
-                built.problems[place],
-                built.belief,
-                built.starts[place],
-                path=self._database,
-                name=_stream_name(item, group),
-                alpha=built.alpha,
-                **built.options,
+                problem, built.belief, start, **stream, alpha=built.alpha, **built.options
             )
         return self._agents[item, group]
 
@@ -210,10 +199,9 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             decisions = [row.decisions.get(item) for item in row.values]
             yield ALL_ITEMS, list(row.values.values()), None if None in decisions else decisions
         elif len(missing) < len(row.values):
-            raise DataError(
-                f"{row.id}: {len(missing)} of {len(row.values)} demands are missing "
-                f"({', '.join(missing)}); items that are decided together need all of them, or none"
-            )
+            needed = "items that are decided together need all of them, or none"
+            absent = f"{len(missing)} of {len(row.values)} demands are missing"
+            raise DataError(f"{row.id}: {absent} ({', '.join(missing)}); {needed}")
 
     def _observe(self, item: str, row: DatedRow, values: Any, decisions: Any) -> Record:
         agent = self.agent(item, row.group)
@@ -222,10 +210,9 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             warnings.simplefilter("ignore")
             try:
                 if (elsewhere := self._database.stream_of_batch(row.id, others)) is not None:
-                    raise DuplicateBatchError(
-                        f"was observed before, in the group {json.loads(elsewhere)[1]!r}, and now "
-                        f"comes in the group {row.group!r}; give the new row another id"
-                    )
+                    before = f"was observed before, in the group {json.loads(elsewhere)[1]!r}"
+                    now = f"now comes in the group {row.group!r}; give the new row another id"
+                    raise DuplicateBatchError(f"{before}, and {now}")
                 agent.observe(values, id=row.id, x=decisions)
             except StoreError:
                 raise

@@ -1,10 +1,12 @@
 """A specification backtested on a table of data."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
+from postgrad.engine.bulk import Progress
 from postgrad.errors import DataError
+from postgrad.research.progress import silent
 from postgrad.spec.backtest import Backtest, backtest
 from postgrad.spec.build import build
 from postgrad.spec.specification import Specification
@@ -40,9 +42,7 @@ class SpecBacktest:
 
 
 def backtest_specification(
-    specification: Specification,
-    rows: Iterable[Row],
-    progress: Callable[[str, int, int], None] = lambda label, done, total: None,
+    specification: Specification, rows: Iterable[Row], progress: Progress = silent
 ) -> SpecBacktest:
     """Decide on each day of the data with what was known by then, and score the decisions.
 
@@ -59,10 +59,9 @@ def backtest_specification(
     table = demand_table(dated_rows(rows, spec.data, spec.split_by), spec.data.item_names or ())
     built = build(spec, table.items)
     if len(table.dates) <= scoring.burn_in:
-        raise DataError(
-            f"the data have {len(table.dates)} days; backtest.burn_in = {scoring.burn_in} leaves "
-            f"none of them to score: give more days, or a smaller burn_in"
-        )
+        burn_in = f"backtest.burn_in = {scoring.burn_in} leaves none of them to score"
+        instead = "give more days, or a smaller burn_in"
+        raise DataError(f"the data have {len(table.dates)} days; {burn_in}: {instead}")
     result = backtest(
         built.problems[0] if built.joint else built.problems,
         built.belief,

@@ -14,6 +14,7 @@ from postgrad.spec.parts.costs import AnyCost
 from postgrad.spec.parts.models import AnyModel
 from postgrad.spec.parts.sets import AnySet
 from postgrad.spec.parts.toml_table import Name, Number, Numbers, TomlTable
+from postgrad.spec.reworded import reworded
 from postgrad.spec.rules_of_thumb import rule_named
 
 # Bytes of a file, and dots in a key: far more than anybody writes by hand.
@@ -101,10 +102,9 @@ class Specification(TomlTable):
         if self.belief is not None and self.model is not None:
             known, asked = self.belief.parameters, set(self.model.parameters)
             if known != asked:
-                raise ValueError(
-                    f"belief: the model {self.model.kind!r} has the parameters {sorted(asked)}, "
-                    f"but the belief {self.belief.kind!r} is about {sorted(known)}"
-                )
+                model = f"the model {self.model.kind!r} has the parameters {sorted(asked)}"
+                belief = f"the belief {self.belief.kind!r} is about {sorted(known)}"
+                raise ValueError(f"belief: {model}, but {belief}")
         if isinstance(self.split_by, SplitByWeekday) and self.data.date is None:
             raise ValueError("split_by: weekdays are read off the date; give data.date")
 
@@ -120,11 +120,8 @@ def load(source: str | Path, *, allow_code: bool = False) -> Specification:
         SpecificationError: If the file is wrong; the message lists all errors.
     """
     path = Path(source)
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise SpecificationError(f"cannot read {path}: {error.strerror}") from error
+    with reworded(f"cannot read {path}", SpecificationError, OSError), path.open("rb") as file:
+        raw = file.read(_LARGEST + 1)
     if len(raw) > _LARGEST:
         raise SpecificationError(f"{path} is larger than {_LARGEST} bytes: no specification")
     try:
@@ -139,10 +136,8 @@ def load(source: str | Path, *, allow_code: bool = False) -> Specification:
         raise SpecificationError(f"{path} is nested too deeply") from None
     specification = parse(content, str(path))
     if isinstance(specification.problem, UserCode) and not allow_code:
-        raise SpecificationError(
-            f"{path} names Python code, {specification.problem.python!r}; nothing was run. If you "
-            f"trust it, allow it with --allow-code"
-        )
+        what = f"{path} names Python code, {specification.problem.python!r}; nothing was run"
+        raise SpecificationError(f"{what}. If you trust it, allow it with --allow-code")
     return specification
 
 

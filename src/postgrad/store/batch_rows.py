@@ -6,6 +6,7 @@ moved is noticed when it, or any batch after it, is read.
 
 from collections.abc import Iterator
 from operator import attrgetter
+from typing import Any
 
 from postgrad.store.checksum import Field, digest
 from postgrad.store.database import Database
@@ -34,25 +35,22 @@ class BatchRows:
 
     def insert(self, stage: int, batch: Batch, chain: bytes) -> None:
         """Insert a batch with its checksum."""
-        self._database.rows(
-            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *(self.place(stage), self._stream, *_fields(batch), chain),
-        )
+        insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        self._database.rows(insert, self.place(stage), self._stream, *_fields(batch), chain)
 
     def drop_after(self, stage: int) -> None:
         """Remove all batches after a stage."""
-        self._database.rows(
-            "DELETE FROM batches WHERE place BETWEEN ? AND ?",
-            *(self.place(stage + 1), self.place(STAGES - 1)),
-        )
+        self._between("DELETE", stage + 1, STAGES - 1)
 
     def last(self) -> tuple[int, bytes] | None:
         """The key and the checksum of the last batch."""
-        return self._database.row(
-            "SELECT place, chain FROM batches WHERE place BETWEEN ? AND ? "
-            "ORDER BY place DESC LIMIT 1",
-            *(self.place(1), self.place(STAGES - 1)),
-        )
+        found = self._between("SELECT place, chain", 1, STAGES - 1, "ORDER BY place DESC LIMIT 1")
+        return found[0] if found else None
+
+    def _between(self, verb: str, first: int, last: int, order: str = "") -> list[Any]:
+        """What a statement about the batches from one stage to another gives."""
+        statement = f"{verb} FROM batches WHERE place BETWEEN ? AND ? {order}"
+        return self._database.rows(statement, self.place(first), self.place(last))
 
     def chain(self, stage: int) -> bytes:
         """The checksum of the batch of a stage; for stage 0, the one before the first batch.
@@ -67,11 +65,16 @@ class BatchRows:
             raise self._database.error(f"batch {stage} is missing; restore a backup")
         return found[0]
 
-    def stages(self, condition: str, *values: Field) -> list[int]:
-        """The stages of the batches that meet an SQL condition, in order; not checked."""
+    def where(self, condition: str, *values: Field) -> Iterator[tuple[int, Batch]]:
+        """Stages and batches that meet an SQL condition, in order.
+
+        Raises:
+            StoreError: At the first batch that is damaged or missing.
+        """
         select = f"SELECT place FROM batches WHERE stream = ? AND {condition} ORDER BY place"
-        places = self._database.rows(select, self._stream, *values)
-        return [place - self.place(0) for (place,) in places]
+        for (place,) in self._database.rows(select, self._stream, *values):
+            stage = place - self.place(0)
+            yield from self.read(stage, stage)
 
     def read(self, first: int, last: int) -> Iterator[tuple[int, Batch]]:
         """Stages and batches from stage `first` to stage `last`, read in chunks.
@@ -81,11 +84,8 @@ class BatchRows:
         """
         for start in range(max(first, 1), last + 1, _CHUNK):
             stop = min(start + _CHUNK - 1, last)
-            rows = self._database.rows(
-                "SELECT place, id, time, x, rows, answer, alarm, chain FROM batches "
-                "WHERE place BETWEEN ? AND ?",
-                *(self.place(start - 1), self.place(stop)),
-            )
+            columns = "place, id, time, x, rows, answer, alarm, chain"
+            rows = self._between(f"SELECT {columns}", start - 1, stop)
             found = {place: (fields, chain) for place, *fields, chain in rows}
             # The checksum that stands before the first batch has no row of its own.
             found[self.place(0)] = ([], self.chain(0))

@@ -40,10 +40,8 @@ class StateRows:
 
     def checkpoints(self, last: int) -> list[tuple[Field, ...]]:
         """The rows of all checkpoints up to a stage, the latest first; see `checkpoint`."""
-        return self._database.rows(
-            f"{_SELECT} checkpoints WHERE stream = ? AND stage <= ? ORDER BY stage DESC",
-            *(self._stream, last),
-        )
+        select = f"{_SELECT} checkpoints WHERE stream = ? AND stage <= ? ORDER BY stage DESC"
+        return self._database.rows(select, self._stream, last)
 
     def checkpoint(self, row: tuple[Field, ...]) -> StoredState:
         """The state of a checkpoint, whose fixed arrays are checked too.
@@ -86,10 +84,8 @@ class StateRows:
         """
         if stage == 0:
             return None
-        found = self._database.row(
-            "SELECT header, arrays, checksum FROM fixed_arrays WHERE stream = ? AND stage = ?",
-            *(self._stream, stage),
-        )
+        select = "SELECT header, arrays, checksum FROM fixed_arrays WHERE stream = ? AND stage = ?"
+        found = self._database.row(select, self._stream, stage)
         header, arrays, checksum = found or (0, b"", b"")
         if checksum != self._database.checksum(self._stream, stage, header, arrays):
             raise self._database.error(f"the state {DAMAGED}")
@@ -107,10 +103,8 @@ class StateRows:
             step = 1 << power
             kept |= {last - last % step, last - last % step - step}
         marks = ", ".join("?" * len(kept))
-        self._database.rows(
-            f"DELETE FROM checkpoints WHERE stream = ? AND stage NOT IN ({marks})",
-            *(self._stream, *(EVERY * number for number in kept)),
-        )
+        delete = f"DELETE FROM checkpoints WHERE stream = ? AND stage NOT IN ({marks})"
+        self._database.rows(delete, self._stream, *(EVERY * number for number in kept))
         self._database.rows(
             "DELETE FROM fixed_arrays WHERE stream = ?1 AND stage NOT IN (SELECT fixed_since FROM "
             "heads WHERE stream = ?1 UNION SELECT fixed_since FROM checkpoints WHERE stream = ?1)",

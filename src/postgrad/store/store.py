@@ -143,8 +143,7 @@ class Store:
         Raises:
             StoreError: If the batch, or the index of ids, is damaged.
         """
-        for stage in self._batches.stages("id = ?", name):
-            _, batch = next(self._batches.read(stage, stage))
+        for stage, batch in self._batches.where("id = ?", name):
             if batch.id != name:
                 raise self.database.error(f"the index of ids at {name!r} {DAMAGED}")
             return stage, batch
@@ -164,8 +163,7 @@ class Store:
         Raises:
             StoreError: If a batch with an alarm is damaged.
         """
-        stages = self._batches.stages("alarm IS NOT NULL")
-        found = [next(self._batches.read(stage, stage)) for stage in stages]
+        found = self._batches.where("alarm IS NOT NULL")
         return [(stage, batch.alarm) for stage, batch in found if batch.alarm is not None]
 
     def checkpoint(self, stage: int) -> StoredState | None:

@@ -16,9 +16,6 @@ from postgrad.beliefs.conjugate.conjugate import (
     hyperparameters,
     unknown,
 )
-from postgrad.beliefs.forgetting import Memory
-from postgrad.numerics.compensated_sum import Sum
-from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
 from postgrad.problem.problem import Decision, Model, coordinates
 
@@ -74,9 +71,6 @@ class Beta(Conjugate):
     independent coordinates.
     """
 
-    prior: dict[str, Array] = fixed()
-    data: Sum
-    memory: Memory
     form: ClassVar[str] = (
         "theta in Bernoulli(theta), Binomial(n(x), theta), Geometric(theta) or "
         "NegativeBinomial(r(x), theta)"
@@ -91,11 +85,9 @@ class Beta(Conjugate):
             concentration0: b.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        self.prior = hyperparameters(
-            {"concentration1": concentration1, "concentration0": concentration0}
-        )
-        self.data = Sum.zeros_like(self.prior)
-        self.memory = Memory(forget)
+        positive = {"concentration1": concentration1, "concentration0": concentration0}
+        prior = hyperparameters(positive)
+        super().__init__(prior, prior, forget)
 
     @property
     def concentration1(self) -> Float[Array, "..."]:
@@ -127,9 +119,8 @@ class Beta(Conjugate):
         a, b = self.concentration1, self.concentration0
         seen = self.statistics(model, x, y)
         gained = betaln(a + seen["concentration1"], b + seen["concentration0"]) - betaln(a, b)
-        return difference_of_normalisers(
-            self, model, x, y, jnp.full_like(a, _SOME), jnp.sum(gained)
-        )
+        some = jnp.full_like(a, _SOME)
+        return difference_of_normalisers(self, model, x, y, some, jnp.sum(gained))
 
     def estimate(self) -> PyTree:
         """The share of successes."""

@@ -12,9 +12,12 @@ from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.beliefs.belief import BeliefWithMemory, first
+from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density, log_formula, settle
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.fixed import fixed
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_array, is_concrete
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem, kind_of
@@ -46,10 +49,23 @@ class Conjugate(BeliefWithMemory):
             registered: `Gamma.read.register(MyDistribution, function)`.
     """
 
-    prior: eqx.AbstractVar[PyTree]
-    data: eqx.AbstractVar[Sum]
+    prior: PyTree = fixed()
+    data: Sum
+    memory: Memory
     form: eqx.AbstractClassVar[str]
     read: eqx.AbstractClassVar[Callable[..., Any]]
+
+    def __init__(self, prior: PyTree, statistics: PyTree, forget: Any):
+        """No data yet.
+
+        Args:
+            prior: chi, or the numbers that define chi.
+            statistics: Arrays of the shapes that S has.
+            forget: What remains of the evidence after one more batch; everything, if None.
+        """
+        self.prior = prior
+        self.data = Sum.zeros_like(statistics)
+        self.memory = Memory(forget)
 
     @abc.abstractmethod
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
@@ -71,9 +87,8 @@ class Conjugate(BeliefWithMemory):
         """Adds the batch's statistics."""
         del key
         each = jax.vmap(lambda y: self.statistics(likelihood, batch.x, y))(batch.y)
-        total = jax.tree.map(batch.total, each)
-        new = self.memory.fade(self.data).add(total), self.memory.after(batch)
-        return eqx.tree_at(lambda belief: (belief.data, belief.memory), self, new)
+        data = self.memory.fade(self.data).add(jax.tree.map(batch.total, each))
+        return replaced(self, data=data, memory=self.memory.after(batch))
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """In closed form."""
@@ -86,23 +101,18 @@ class Conjugate(BeliefWithMemory):
         Raises:
             ModelError: Naming both, if it has not.
         """
-        name, likelihood, theta = type(self).__name__, problem.likelihood, first(self.examples())
-        kind = kind_of(likelihood, x, theta)
+        kind = kind_of(problem.likelihood, x, first(self.examples()))
+        stated = f"{type(self).__name__} is the belief of {self.form}"
         found, dispatch = kind.coordinate, self.read.dispatch  # type: ignore[attr-defined]
         if dispatch(kind.coordinate_family) is dispatch(object):
-            raise ModelError(f"{name} is the belief of {self.form}, but the model is {found}")
+            raise ModelError(f"{stated}, but the model is {found}")
+        stated += f"; the model is a {found}, but"
         try:
-            agrees = bool(_agrees(self, likelihood, problem.decisions(x)))
-        except (AttributeError, TypeError, ValueError, KeyError, IndexError) as problem_found:
-            raise ModelError(
-                f"{name} is the belief of {self.form}; the model is a {found}, but cannot be "
-                f"read so: {problem_found}"
-            ) from problem_found
+            agrees = bool(_agrees(self, problem.likelihood, problem.decisions(x)))
+        except (AttributeError, TypeError, ValueError, KeyError, IndexError) as error:
+            raise ModelError(f"{stated} cannot be read so: {error}") from error
         if not agrees:
-            raise ModelError(
-                f"{name} is the belief of {self.form}; the model is a {found}, but another "
-                f"function of theta or x"
-            )
+            raise ModelError(f"{stated} another function of theta or x")
         return self
 
 

@@ -16,10 +16,7 @@ from postgrad.beliefs.conjugate.conjugate import (
     hyperparameters,
     unknown,
 )
-from postgrad.beliefs.forgetting import Memory
 from postgrad.errors import PriorError
-from postgrad.numerics.compensated_sum import Sum
-from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
 from postgrad.problem.problem import Decision, Model
 
@@ -48,9 +45,6 @@ class Dirichlet(Conjugate):
     Each outcome that is seen, in Categorical(theta) or Multinomial(n(x), theta), adds one to its a.
     """
 
-    prior: Float[Array, " k"] = fixed()
-    data: Sum
-    memory: Memory
     form: ClassVar[str] = "theta in Categorical(theta) or Multinomial(n(x), theta)"
     read: ClassVar[Any] = staticmethod(counts)
 
@@ -61,14 +55,13 @@ class Dirichlet(Conjugate):
             concentration: a, one positive number for each of two or more outcomes.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        self.prior = hyperparameters({"concentration": concentration})["concentration"]
-        if self.prior.ndim != 1 or self.prior.size < 2:
+        prior = hyperparameters({"concentration": concentration})["concentration"]
+        if prior.ndim != 1 or prior.size < 2:
             raise PriorError(
                 f"concentration must have one entry for each of two or more outcomes, got "
-                f"shape {self.prior.shape}"
+                f"shape {prior.shape}"
             )
-        self.data = Sum.zeros_like(self.prior)
-        self.memory = Memory(forget)
+        super().__init__(prior, prior, forget)
 
     @property
     def concentration(self) -> Float[Array, " k"]:

@@ -15,10 +15,7 @@ from postgrad.beliefs.conjugate.conjugate import (
     hyperparameters,
     unknown,
 )
-from postgrad.beliefs.forgetting import Memory
 from postgrad.numerics import gamma_draws as draws
-from postgrad.numerics.compensated_sum import Sum
-from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model, coordinates
 
 
@@ -46,15 +43,11 @@ def _(member: dist.Gamma, y: Array) -> tuple[Array, Array]:
 class CountsEvents(Conjugate):
     """A gamma law of theta or of 1 / theta: data add events to a, and their exposure to b."""
 
-    prior: dict[str, Array] = fixed()
-    data: Sum
-    memory: Memory
     read: ClassVar[Any] = staticmethod(events)
 
     def __init__(self, concentration: Any, rate: Any, *, forget: Any):
-        self.prior = hyperparameters({"concentration": concentration, "rate": rate})
-        self.data = Sum.zeros_like(self.prior)
-        self.memory = Memory(forget)
+        prior = hyperparameters({"concentration": concentration, "rate": rate})
+        super().__init__(prior, prior, forget)
 
     @property
     def concentration(self) -> Float[Array, "..."]:

@@ -10,9 +10,6 @@ from jax.scipy.stats import norm
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.conjugate.conjugate import Conjugate, along_axis, hyperparameters, unknown
-from postgrad.beliefs.forgetting import Memory
-from postgrad.numerics.compensated_sum import Sum
-from postgrad.numerics.fixed import fixed
 from postgrad.problem.problem import Decision, Model, coordinates
 
 
@@ -41,9 +38,6 @@ class Normal(Conjugate):
     for data with independent coordinates; correlated ones are for `Gaussian`.
     """
 
-    prior: dict[str, Array] = fixed()
-    data: Sum
-    memory: Memory
     form: ClassVar[str] = "theta in Normal or LogNormal(c(x) theta + g(x), s(x))"
     read: ClassVar[Any] = staticmethod(on_real_line)
 
@@ -55,10 +49,8 @@ class Normal(Conjugate):
             scale: s, the standard deviation.
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
-        self.prior = hyperparameters({"scale": scale}, loc=loc)
-        zeros = jnp.zeros_like(self.prior["loc"])
-        self.data = Sum.zeros_like({"precision": zeros, "slope": zeros})
-        self.memory = Memory(forget)
+        prior = hyperparameters({"scale": scale}, loc=loc)
+        super().__init__(prior, dict.fromkeys(("precision", "slope"), prior["loc"]), forget)
 
     @property
     def loc(self) -> Float[Array, "..."]:

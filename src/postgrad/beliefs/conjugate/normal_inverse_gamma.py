@@ -10,9 +10,6 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.conjugate.conjugate import Conjugate, along_axis, hyperparameters
 from postgrad.beliefs.conjugate.normal import on_real_line
-from postgrad.beliefs.forgetting import Memory
-from postgrad.numerics.compensated_sum import Sum
-from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import gamma
 from postgrad.problem.problem import Decision, Model, coordinates
 
@@ -27,9 +24,6 @@ class NormalInverseGamma(Conjugate):
     with independent coordinates.
     """
 
-    prior: dict[str, Array] = fixed()
-    data: Sum
-    memory: Memory
     form: ClassVar[str] = (
         'theta in Normal or LogNormal(c(x) theta["mean"] + g(x), s(x) theta["scale"])'
     )
@@ -46,10 +40,8 @@ class NormalInverseGamma(Conjugate):
             forget: What remains of the evidence after one more batch; everything, if not given.
         """
         positive = {"count": count, "concentration": concentration, "rate": rate}
-        self.prior = hyperparameters(positive, loc=loc)
-        zeros = jnp.zeros_like(self.prior["loc"])
-        self.data = Sum.zeros_like(dict.fromkeys(("zz", "zr", "rr", "n"), zeros))
-        self.memory = Memory(forget)
+        prior = hyperparameters(positive, loc=loc)
+        super().__init__(prior, dict.fromkeys(("zz", "zr", "rr", "n"), prior["loc"]), forget)
 
     @property
     def loc(self) -> Float[Array, "..."]:
@@ -95,10 +87,8 @@ class NormalInverseGamma(Conjugate):
         total = self.data.value
         d = total["zr"] / total["zz"]
         variance = (total["rr"] - d * total["zr"]) / total["n"]
-        return {
-            "mean": self.prior["loc"] + d,
-            "scale": jnp.sqrt(jnp.where(variance < 1e-6, 1e-6, variance)),
-        }
+        scale = jnp.sqrt(jnp.where(variance < 1e-6, 1e-6, variance))
+        return {"mean": self.prior["loc"] + d, "scale": scale}
 
     def mean(self) -> PyTree:
         """m_t; sqrt(b_t) Gamma(a_t - 1/2) / Gamma(a_t), if a_t > 1/2."""
@@ -109,10 +99,8 @@ class NormalInverseGamma(Conjugate):
     def spread(self) -> PyTree:
         """From E sigma^2 = b_t / (a_t - 1); infinite up to a_t = 1."""
         variance = self.rate / jnp.maximum(self.concentration - 1.0, 0.0)
-        return {
-            "mean": jnp.sqrt(variance / self.count),
-            "scale": jnp.sqrt(jnp.maximum(variance - self.mean()["scale"] ** 2, 0.0)),
-        }
+        of_scale = jnp.maximum(variance - self.mean()["scale"] ** 2, 0.0)
+        return {"mean": jnp.sqrt(variance / self.count), "scale": jnp.sqrt(of_scale)}
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """First the variance, then the mean given it."""

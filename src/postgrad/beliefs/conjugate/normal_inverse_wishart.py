@@ -10,10 +10,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.conjugate.conjugate import Conjugate, unknown
-from postgrad.beliefs.forgetting import Memory
 from postgrad.errors import PriorError
-from postgrad.numerics.compensated_sum import Sum
-from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import gamma
 from postgrad.numerics.validate import as_array, as_covariance, as_number, as_positive
 from postgrad.problem.problem import Decision, Model
@@ -38,9 +35,6 @@ class NormalInverseWishart(Conjugate):
     With r = y - m - g and w = 1/s^2 data add w to k, w r to k (mu - m), 1 to n and w r r' to Psi.
     """
 
-    prior: dict[str, Array] = fixed()
-    data: Sum
-    memory: Memory
     form: ClassVar[str] = (
         'theta in MultivariateNormal(theta["mean"] + g(x), s(x)^2 theta["covariance"])'
     )
@@ -70,16 +64,13 @@ class NormalInverseWishart(Conjugate):
         concentration = as_number(
             concentration, PriorError, "concentration", least, lambda number: number > d - 1
         )
-        self.prior = {
-            "loc": loc,
-            "count": as_positive(count, PriorError, "count"),
-            "concentration": concentration,
-            "rate_matrix": as_covariance(rate_matrix, PriorError, "rate_matrix", d),
-        }
-        self.data = Sum.zeros_like(
-            {"w": jnp.zeros(()), "r": jnp.zeros(d), "rr": jnp.zeros((d, d)), "n": jnp.zeros(())}
+        count = as_positive(count, PriorError, "count")
+        psi = as_covariance(rate_matrix, PriorError, "rate_matrix", d)
+        super().__init__(
+            {"loc": loc, "count": count, "concentration": concentration, "rate_matrix": psi},
+            {"w": count, "r": loc, "rr": psi, "n": concentration},
+            forget,
         )
-        self.memory = Memory(forget)
 
     @property
     def loc(self) -> Float[Array, " d"]:
@@ -99,10 +90,8 @@ class NormalInverseWishart(Conjugate):
     @property
     def rate_matrix(self) -> Float[Array, "d d"]:
         """Psi_t."""
-        shift = self._shift()
-        return (
-            self.prior["rate_matrix"] + self.data.value["rr"] - self.count * jnp.outer(shift, shift)
-        )
+        total = self.prior["rate_matrix"] + self.data.value["rr"]
+        return total - self.count * jnp.outer(self._shift(), self._shift())
 
     def statistics(self, likelihood: Model, x: Decision, y: Array) -> PyTree:
         """(w, w r, w r r', 1)."""
@@ -137,10 +126,8 @@ class NormalInverseWishart(Conjugate):
     def mean(self) -> PyTree:
         """m_t; Psi_t / (n_t - d - 1), if n_t > d + 1."""
         rest = self.concentration - self.loc.size - 1.0
-        return {
-            "mean": self.loc,
-            "covariance": self.rate_matrix / jnp.where(rest > 0, rest, jnp.nan),
-        }
+        covariance = self.rate_matrix / jnp.where(rest > 0, rest, jnp.nan)
+        return {"mean": self.loc, "covariance": covariance}
 
     def spread(self) -> PyTree:
         """sqrt(E C_ii / k_t), and sqrt(((r + 2) C_ij^2 + r C_ii C_jj) / ((r + 1) (r - 2))).
@@ -152,10 +139,7 @@ class NormalInverseWishart(Conjugate):
         variances = jnp.diagonal(c)
         squares = (rest + 2.0) * c**2 + rest * jnp.outer(variances, variances)
         below = (rest + 1.0) * jnp.maximum(rest - 2.0, 0.0)
-        return {
-            "mean": jnp.sqrt(variances / self.count),
-            "covariance": jnp.sqrt(squares / below),
-        }
+        return {"mean": jnp.sqrt(variances / self.count), "covariance": jnp.sqrt(squares / below)}
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """First the covariance, by Bartlett's decomposition, then the mean given it."""

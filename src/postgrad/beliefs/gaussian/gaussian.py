@@ -2,7 +2,6 @@
 
 from typing import Any, Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +24,7 @@ from postgrad.beliefs.gaussian.linear import (
 from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_covariance, is_concrete
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
@@ -91,8 +91,7 @@ class Gaussian(BeliefWithMemory):
         if (scale is None) == (covariance_matrix is None):
             raise PriorError("Gaussian needs either scale or covariance_matrix, and not both")
         if covariance_matrix is None:
-            scales = _as_scales(scale, self.prior_loc)
-            self.prior_precision = jnp.diag(scales**-2.0)
+            self.prior_precision = jnp.diag(_as_scales(scale, self.prior_loc) ** -2.0)
         else:
             # The law with the precision C has the covariance C^-1.
             matrix = as_covariance(covariance_matrix, PriorError, "covariance_matrix", origin.size)
@@ -121,11 +120,11 @@ class Gaussian(BeliefWithMemory):
     def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule, or Laplace's approximation to it."""
         del key
-        faded = eqx.tree_at(lambda g: g.evidence, self, self.memory.fade(self.evidence))
+        faded = replaced(self, evidence=self.memory.fade(self.evidence))
         model = FlatModel(likelihood, self.prior_loc)
         gained = self.rule.evidence(model, self._origin, faded._law, batch)
-        new = faded.evidence.add(gained), self.memory.after(batch)
-        return eqx.tree_at(lambda g: (g.evidence, g.memory), self, new)
+        evidence = faded.evidence.add(gained)
+        return replaced(self, evidence=evidence, memory=self.memory.after(batch))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Normal draws."""
@@ -168,15 +167,9 @@ class Gaussian(BeliefWithMemory):
         thetas = prior.at(jnp.asarray(np.geomspace(0.1, 1000.0, _TRIALS)[:, None] * noise))
         exact = all(
             is_linear(FlatModel(model, self.prior_loc), places, origin, thetas)
-            for model in (problem.model, problem.observation)
-            if model is not None
+            for model in problem.models.values()
         )
-        return eqx.tree_at(
-            lambda g: g.rule,
-            self,
-            Kalman() if exact else Laplace(),
-            is_leaf=lambda node: isinstance(node, Rule),
-        )
+        return replaced(self, rule=Kalman() if exact else Laplace())
 
     @property
     def _origin(self) -> Float[Array, " d"]:

@@ -171,7 +171,8 @@ def check_smooth(
     model: FlatModel, places: Float[Array, "k ..."], thetas: Float[Array, "n d"]
 ) -> None:
     """Raise `ModelError` unless log f has finite first and second derivatives, not all zero."""
-    kind = kind_of(_Swapped(model), thetas[0], places[0])
+    # With theta in the decision's place, to find out what depends on theta.
+    kind = kind_of(jax.tree_util.Partial(_swapped, model), thetas[0], places[0])
     if kind.support_depends_on_decision:
         raise ModelError(
             f"Gaussian needs a model whose support does not depend on theta, but that of "
@@ -196,13 +197,8 @@ def check_smooth(
         )
 
 
-class _Swapped(eqx.Module):
-    """A model with theta in the decision's place, to find out what depends on theta."""
-
-    model: FlatModel
-
-    def __call__(self, theta: Array, x: Decision) -> Any:
-        return self.model(x, theta)
+def _swapped(model: FlatModel, theta: Array, x: Decision) -> Any:
+    return model(x, theta)
 
 
 @eqx.filter_jit

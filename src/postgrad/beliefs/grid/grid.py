@@ -3,7 +3,6 @@
 import math
 from typing import Any, Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
@@ -15,6 +14,7 @@ from postgrad.beliefs.grid.sufficient_weights import SufficientWeights, some, su
 from postgrad.beliefs.grid.weights import LogWeights, Weights
 from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_array, is_concrete
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
@@ -79,14 +79,13 @@ class Grid(BeliefWithMemory):
 
     def probability(self, theta: PyTree) -> Float[Array, ""]:
         """pi_t(theta), zero if theta is not on the grid (to twelve digits)."""
-        equal = jax.tree.map(
-            lambda p, value: jnp.all(
-                jnp.isclose(p, value, rtol=1e-12, atol=1e-12), axis=tuple(range(1, p.ndim))
-            ),
-            self.points,
-            as_theta(theta),
-        )
-        here = jnp.all(jnp.stack(jax.tree.leaves(equal)), axis=0)
+
+        def is_near(points: Array, value: Array) -> Array:
+            near = jnp.isclose(points, value, rtol=1e-12, atol=1e-12)
+            return jnp.all(near, axis=tuple(range(1, points.ndim)))
+
+        near = jax.tree.map(is_near, self.points, as_theta(theta))
+        here = jnp.all(jnp.stack(jax.tree.leaves(near)), axis=0)
         return jnp.sum(jnp.where(here, self.probabilities, 0.0))
 
     def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
@@ -96,8 +95,7 @@ class Grid(BeliefWithMemory):
         if isinstance(weights, LogWeights) and weights.prior is not None:
             weights = weights.faded(self.memory)
         weights = weights.update(likelihood, self.points, batch)
-        new = weights, self.memory.after(batch)
-        return eqx.tree_at(lambda grid: (grid.weights, grid.memory), self, new)
+        return replaced(self, weights=weights, memory=self.memory.after(batch))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Draws by inversion: the first point whose cumulated probability exceeds u."""
@@ -126,9 +124,7 @@ class Grid(BeliefWithMemory):
         Not if the past fades: the proof that few points matter needs evidence that only grows.
         """
         kept = self.weights
-        if self.memory.forget is not None:
+        serves = isinstance(kept, SufficientWeights) and kept.serves(problem, self.points, x)
+        if serves or self.memory.forget is not None:
             return self
-        if isinstance(kept, SufficientWeights) and kept.serves(problem, self.points, x):
-            return self
-        weights = sufficient(self.log_weights, problem, self.points, x)
-        return eqx.tree_at(lambda grid: grid.weights, self, weights)
+        return replaced(self, weights=sufficient(self.log_weights, problem, self.points, x))

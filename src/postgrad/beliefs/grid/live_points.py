@@ -14,14 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
 from postgrad.beliefs.grid.sufficient_weights import TOLERANCE, SufficientWeights
-from postgrad.numerics.fixed import fixed_leaves
 
 _NEVER = 1 << 62
-
-
-def can_focus(state: PyTree) -> bool:
-    """Whether there are weights in the state that can."""
-    return len(_nodes(state)) > 0
 
 
 def patience(state: PyTree) -> int:
@@ -34,19 +28,24 @@ def patience(state: PyTree) -> int:
     return max(4, 2 * int(min(ratios))) if ratios else _NEVER
 
 
-def focused(state: PyTree, stacked: bool = False) -> PyTree:
+def focused(state: PyTree) -> PyTree:
     """The state with the weights in it looking at all their points anew.
 
     Args:
-        state: A state, or the states of many streams with one list of points for all.
-        stacked: Whether it is the latter, with the streams along the leading axis.
+        state: A state, or the states of many streams along the leading axis, with one list of
+            points for all.
     """
-    return _each(state, SufficientWeights.focused, stacked)
+    return _each(state, SufficientWeights.focused)
 
 
-def unfocused(state: PyTree, stacked: bool = False) -> PyTree:
+def unfocused(state: PyTree) -> PyTree:
     """The state with all points of the weights in it live. See `focused`."""
-    return _each(state, SufficientWeights.unfocused, stacked)
+    return _each(state, SufficientWeights.unfocused)
+
+
+def is_sound(state: PyTree) -> bool:
+    """`is_negligible` outside of compiled programs, where it compiles nothing."""
+    return all(node.is_sound for node in _nodes(state))
 
 
 def is_negligible(state: PyTree) -> Bool[Array, ""]:
@@ -63,21 +62,7 @@ def _nodes(tree: PyTree) -> list[SufficientWeights]:
     return [node for node in jax.tree.leaves(tree, is_leaf=_is_node) if _is_node(node)]
 
 
-def _each(
-    tree: PyTree, change: Callable[[SufficientWeights], SufficientWeights], stacked: bool
-) -> PyTree:
-    def changed(node: Any) -> Any:
-        if not _is_node(node):
-            return node
-        # Weights take a stack of streams along the last axis.
-        return _moved(change(_moved(node, 0, -1)), -1, 0) if stacked else change(node)
-
-    return jax.tree.map(changed, tree, is_leaf=_is_node)
-
-
-def _moved(weights: SufficientWeights, source: int, to: int) -> SufficientWeights:
-    """The weights with the axis of streams elsewhere in all arrays that stages change."""
-    fixed = fixed_leaves(weights)
+def _each(tree: PyTree, change: Callable[[SufficientWeights], SufficientWeights]) -> PyTree:
     return jax.tree.map(
-        lambda is_fixed, leaf: leaf if is_fixed else jnp.moveaxis(leaf, source, to), fixed, weights
+        lambda node: change(node) if _is_node(node) else node, tree, is_leaf=_is_node
     )

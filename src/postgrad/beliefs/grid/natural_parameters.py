@@ -26,6 +26,9 @@ SEARCHED = 128 * LEAF
 SHARE = 0.2
 # Up to this many statistics a product is written as a sum.
 _FEW = 32
+# How many points `log_normaliser` takes at a time, at most: on a CPU so few that their weights in
+# all runs stay in the caches between two matrix products.
+_PIECE = {"cpu": 2 * LEAF, "elsewhere": SEARCHED}
 # Above -inf, so that differences from -inf are not NaN.
 _BOTTOM = -1e300
 
@@ -180,20 +183,26 @@ def _log_normaliser(
 ) -> tuple[Float[Array, " runs"], Float[Array, "runs m"]]:
     """log Z(S) and its gradient."""
     runs_last = statistics.T
+    size = rows.log_prior.shape[1]
+    step = min(size, _PIECE["cpu" if jax.default_backend() == "cpu" else "elsewhere"])
+    pieces = size // step
 
-    def visit(block: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        peak, total, moment = so_far
-        log_weights = rows.log_weights(block, runs_last)
+    def visit(piece: Array, so_far: tuple[Array, Array]) -> tuple[Array, Array]:
+        peak, sums = so_far
+        block, place = piece // pieces, piece % pieces * step
+        natural = lax.dynamic_slice_in_dim(rows.natural[block], place, step, axis=1)
+        log_prior = lax.dynamic_slice_in_dim(rows.log_prior[block], place, step)
+        log_weights = natural.T @ runs_last + log_prior[:, None]
         higher = jnp.maximum(peak, jnp.max(log_weights, axis=0))
         weights = jnp.exp(log_weights - higher)
-        shrink = jnp.exp(peak - higher)
-        total = total * shrink + jnp.sum(weights, axis=0)
-        return higher, total, moment * shrink + rows.natural[block] @ weights
+        # One product sums phi times the weights, and the weights themselves.
+        summed = jnp.concatenate([natural, jnp.ones((1, step))]) @ weights
+        return higher, sums * jnp.exp(peak - higher) + summed
 
-    nothing = jnp.zeros(len(statistics))
-    start = (nothing + _BOTTOM, nothing, jnp.zeros_like(runs_last))
-    peak, total, moment = lax.fori_loop(0, rows.blocks, visit, start)
-    return peak + jnp.log(total), (moment / total).T
+    runs, m = statistics.shape
+    start = (jnp.full(runs, _BOTTOM), jnp.zeros((m + 1, runs)))
+    peak, sums = lax.fori_loop(0, rows.blocks * pieces, visit, start)
+    return peak + jnp.log(sums[-1]), (sums[:-1] / sums[-1]).T
 
 
 def average(
@@ -258,9 +267,10 @@ def take(rows: Rows, index: Int[Array, "blocks rows"], count: Array) -> Rows:
     return Rows(phi, prior, index, blocks)
 
 
-def sweep_runs(rows: Rows, statistics: Float[Array, " m *runs"]) -> Tally:
-    """`sweep` from a blank tally, for one run or for a stack of them along the last axis."""
-    if statistics.ndim == 1:
+def sweep_runs(rows: Rows, statistics: Float[Array, "*runs m"]) -> Tally:
+    """`sweep` from a blank tally, for one run or for a stack of them along the leading axis."""
+
+    def one(statistics: Float[Array, " m"]) -> Tally:
         return sweep(rows, statistics, blank(rows))
-    each = jax.vmap(lambda one: sweep(rows, one, blank(rows)))(statistics.T)
-    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), each)
+
+    return one(statistics) if statistics.ndim == 1 else jax.vmap(one)(statistics)

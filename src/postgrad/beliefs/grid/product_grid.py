@@ -28,18 +28,20 @@ def product_grid(levels: PyTree) -> PyTree:
     Raises:
         PriorError: If levels are not finite numbers, or a list is empty.
     """
-    leaves, tree = jax.tree.flatten(levels, is_leaf=_is_levels)
+
     # A vector's entries may have different numbers of levels, so they are kept apart.
-    axes = [[_level(entry) for entry in _entries(leaf)] for leaf in leaves]
-    flat = [axis for entries in axes for axis in entries]
-    if not flat or not all(axis.size for axis in flat):
+    def as_axes(leaf: Any) -> PyTree:
+        return tuple(map(_level, leaf)) if _is_vector(leaf) else _level(leaf)
+
+    def as_points(leaf: Any, columns: PyTree) -> np.ndarray:
+        return np.stack(columns, axis=-1) if _is_vector(leaf) else columns
+
+    axes, tree = jax.tree.flatten(jax.tree.map(as_axes, levels, is_leaf=_is_levels))
+    if not axes or not all(axis.size for axis in axes):
         raise PriorError(f"levels must not be empty, got {levels!r}")
-    columns = (mesh.ravel() for mesh in np.meshgrid(*flat, indexing="ij"))
-    points = []
-    for leaf, entries in zip(leaves, axes, strict=True):
-        own = [next(columns) for _ in entries]
-        points.append(np.stack(own, axis=-1) if _is_vector(leaf) else own[0])
-    return jax.tree.unflatten(tree, points)
+    columns = [mesh.ravel() for mesh in np.meshgrid(*axes, indexing="ij")]
+    columns = jax.tree.unflatten(tree, columns)
+    return jax.tree.map(as_points, levels, columns, is_leaf=_is_levels)
 
 
 def _is_levels(node: Any) -> bool:
@@ -50,10 +52,6 @@ def _is_vector(leaf: Any) -> bool:
     """Whether the levels are a list of lists, one for each entry of a vector."""
     first = next(iter(leaf), 0.0) if np.iterable(leaf) else leaf
     return np.ndim(first) > 0
-
-
-def _entries(leaf: Any) -> Any:
-    return leaf if _is_vector(leaf) else [leaf]
 
 
 def _level(values: Any) -> np.ndarray:

@@ -169,28 +169,22 @@ class SufficientWeights(Weights):
         return bool(np.all(np.asarray(self.missing) <= TOLERANCE))
 
     def unfocused(self) -> Self:
-        """All points are computed again. Works on a stack of runs along the last axis, too."""
-        tally = _sweep(self.everything, self.statistics[:-1])
-        since = self.since.at[-1].set(-jnp.inf)
+        """All points are computed again. Works on a stack of runs along the leading axis, too."""
+        tally = _sweep(self.everything, self.statistics[..., :-1])
+        since = self.since.at[..., -1].set(-jnp.inf)
         return self._looking_at(self.everything, since, tally, jnp.zeros_like(self.missing))
 
     def focused(self) -> Self:
         """Searches all points, and keeps those within `_GAP` nats of the best as live.
 
-        Works on a stack of runs along the last axis, too: a point is live if it is in any of them.
+        Works on a stack of runs along the leading axis, too: a point is live if it is in any run.
         If the bound on the others is not small, all points are live.
         """
-        # The points left out weigh next to nothing, so the best of all points is a live one.
-        peak = jnp.max(self.tally.peaks, axis=(0, 1))
-        near, rest = _sort_out(self.everything, self.statistics[:-1], peak, jnp.asarray(_GAP))
+        near, rest = _sort_out(self.everything, self.statistics, self.tally, jnp.asarray(_GAP))
         index = np.flatnonzero(near)
         padded = np.resize(index, self.live.index.shape).astype(np.int32)
-        live, tally = _take(
-            self.everything, jnp.asarray(padded), jnp.asarray(len(index)), self.statistics[:-1]
-        )
-        since = jnp.concatenate([SHARE * self.statistics[:-1], rest[None]])
-        missing = _bounds(self.family, since, tally)
-        new = self._looking_at(live, since, tally, missing)
+        chosen = jnp.asarray(padded), jnp.asarray(len(index))  # arrays: one program for all numbers
+        new = self._looking_at(*_keep(self.family, self.everything, *chosen, self.statistics, rest))
         return new if new.is_sound else self.unfocused()
 
     def _looking_at(self, live: Rows, *moving: PyTree) -> Self:
@@ -217,27 +211,36 @@ def _invert(mass: Float[Array, " k"], u: Array) -> tuple[Array, Array]:
     return index, jnp.clip(1.0 - (cumulated[index] - target) / mass[index], 0.0, 1.0)
 
 
-# Programs for one run or a stack of them, the runs along the last axis.
+# Programs for one run or a stack of them along the leading axis.
 _sweep = compiled(sweep_runs)
 
 
 @compiled
-def _sort_out(rows: Rows, statistics: Array, peak: Array, gap: Array) -> tuple[Array, Array]:
-    runs = statistics.reshape(statistics.shape[0], -1)
-    near, rest = sort_out(rows, runs, peak.reshape(-1), gap)
+def _sort_out(rows: Rows, statistics: Array, tally: Tally, gap: Array) -> tuple[Array, Array]:
+    """Which points become live, and for each run the logarithm of the bracket of the others."""
+    # The points left out weigh next to nothing, so the best of all points is a live one.
+    peak = jnp.max(tally.peaks, axis=(-2, -1))
+    runs = statistics[..., :-1].reshape(-1, statistics.shape[-1] - 1)
+    near, rest = sort_out(rows, runs.T, peak.reshape(-1), gap)
     return near, rest.reshape(peak.shape)
 
 
 @compiled
-def _take(rows: Rows, index: Array, count: Array, statistics: Array) -> tuple[Rows, Tally]:
+def _keep(
+    family: ExponentialFamily,
+    rows: Rows,
+    index: Array,
+    count: Array,
+    statistics: Array,
+    rest: Array,
+) -> tuple[Rows, Array, Tally, Array]:
+    """The first `count` of the indexed points as live, and what follows: see `_looking_at`."""
     live = take(rows, index, count)
-    return live, sweep_runs(live, statistics)
-
-
-@compiled
-def _bounds(family: ExponentialFamily, since: Array, tally: Tally) -> Array:
+    tally = sweep_runs(live, statistics[..., :-1])
+    since = jnp.concatenate([SHARE * statistics[..., :-1], rest[..., None]], axis=-1)
     bound = functools.partial(_bound, family)
-    return bound(since, tally) if since.ndim == 1 else jax.vmap(bound, in_axes=-1)(since, tally)
+    missing = bound(since, tally) if since.ndim == 1 else jax.vmap(bound)(since, tally)
+    return live, since, tally, missing
 
 
 def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) -> Weights:

@@ -20,6 +20,7 @@ from postgrad.distributions.density import log_density, settle
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.gamma_draws import log_gamma
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_array, as_count, as_number, is_concrete
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem, has_proper_parameters
@@ -133,8 +134,9 @@ class DirichletProcess(BeliefWithMemory):
         possible = jnp.all(inside | (fresh == 0)) & ~jnp.any(jnp.isnan(weights))
         values, weights, moved = _keep(values, weights, self.weights.shape[0])
         weights = jnp.where(possible, weights, jnp.nan)
-        after = values, weights, self.memory.fade(self.moved) + moved, self.memory.after(batch)
-        return eqx.tree_at(lambda b: (b.values, b.weights, b.moved, b.memory), self, after)
+        moved = self.memory.fade(self.moved) + moved
+        memory = self.memory.after(batch)
+        return replaced(self, values=values, weights=weights, moved=moved, memory=memory)
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Draws of F; NaN after impossible data, and if a = 0 before any data."""
@@ -143,10 +145,8 @@ class DirichletProcess(BeliefWithMemory):
         # Shares of the values seen, and of the base: gammas by their logarithms, which do not
         # underflow where weights are tiny.
         a = jnp.append(self.weights, self.concentration)
-        log_share = log_gamma(
-            key_share, jnp.broadcast_to(jnp.where(a > 0, a, 1.0), (*shape, a.size))
-        )
-        share = jax.nn.softmax(jnp.where(a > 0, log_share, -jnp.inf))
+        shapes = jnp.broadcast_to(jnp.where(a > 0, a, 1.0), (*shape, a.size))
+        share = jax.nn.softmax(jnp.where(a > 0, log_gamma(key_share, shapes), -jnp.inf))
         sticks = _sticks(key_sticks, self.concentration, (*shape, self.atoms))
         weights = jnp.concatenate([share[..., :-1], share[..., -1:] * sticks], axis=-1)
         # Free slots have no weight, but a cost is evaluated there: they hold a value of the base.
@@ -154,10 +154,8 @@ class DirichletProcess(BeliefWithMemory):
         filler = lax.slice_in_dim(fresh, 0, 1, axis=len(shape))
         seen = jnp.where((self.weights > 0).reshape(-1, *event), self.values, filler)
         values = jnp.concatenate([seen, fresh], axis=len(shape))
-        valid = jnp.sum(a) > 0
-        return jax.tree.map(
-            lambda leaf: jnp.where(valid, leaf, jnp.nan), {"values": values, "weights": weights}
-        )
+        theta, valid = {"values": values, "weights": weights}, jnp.sum(a) > 0
+        return jax.tree.map(lambda leaf: jnp.where(valid, leaf, jnp.nan), theta)
 
     def mean(self) -> PyTree:
         """Over draws of F, slot by slot."""
@@ -177,7 +175,9 @@ class DirichletProcess(BeliefWithMemory):
         seen. For a discrete base it is a probability.
         """
         v, inside, log_scale = self._undo(model, x, xi)
-        mass = jnp.sum(jnp.where(self._is_seen(v), self.weights, 0.0))
+        equal = same(v, self.values, _ROUNDING).reshape(self.weights.shape[0], -1)
+        is_seen = jnp.all(equal, axis=1) & (self.weights > 0)
+        mass = jnp.sum(jnp.where(is_seen, self.weights, 0.0))
         log_g = log_density(self.base, jnp.where(inside, v, settle(self.base, v)[0]))
         if not self.base.support.is_discrete:
             log_g = jnp.where(mass > 0, -jnp.inf, log_g - log_scale)
@@ -197,9 +197,8 @@ class DirichletProcess(BeliefWithMemory):
         Raises:
             ModelError: If it does not.
         """
-        self._check("model", problem.model, problem.decisions(x))
-        if problem.observation is not None:
-            self._check("observation", problem.observation, problem.decisions(x))
+        for role, model in problem.models.items():
+            self._check(role, model, problem.decisions(x))
         return self
 
     def _check(self, role: str, model: Model, xs: Float[Array, "k ..."]) -> None:
@@ -229,10 +228,6 @@ class DirichletProcess(BeliefWithMemory):
             whole = jnp.round(v)
             v = jnp.where(jnp.abs(v - whole) <= _ROUNDING * (1.0 + jnp.abs(v)), whole, v)
         return v, settle(self.base, v)[1], jnp.sum(jnp.log(jnp.abs(s)))
-
-    def _is_seen(self, v: Array) -> Bool[Array, " c"]:
-        equal = same(v, self.values, _ROUNDING).reshape(self.weights.shape[0], -1)
-        return jnp.all(equal, axis=1) & (self.weights > 0)
 
 
 def _as_base(base: Any) -> Any:

@@ -11,17 +11,15 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.grid.weights import LogWeights
-from postgrad.beliefs.kept_likelihood import KeptLikelihood
 from postgrad.beliefs.sampled.markov_moves import (
     LogDensity,
     next_temperature,
     spread_of,
     systematic,
 )
-from postgrad.beliefs.sampled.moved_draws import MOST_ROUNDS, MovedDraws, first_positions
-from postgrad.beliefs.sampled.prior import Prior
+from postgrad.beliefs.sampled.moved_draws import MOST_ROUNDS, MovedDraws
 from postgrad.errors import SettingError
-from postgrad.numerics.fixed import fixed
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_count, as_number
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Model
@@ -69,9 +67,6 @@ class Langevin(MovedDraws):
         adapts: Whether e follows the acceptance probability, whose best value is 0.574.
     """
 
-    prior: Prior = fixed()
-    kept: KeptLikelihood | None
-    positions: Float[Array, "n d"]
     step_size: Float[Array, ""]
     memory: Memory
     steps: int = eqx.field(static=True)
@@ -105,7 +100,7 @@ class Langevin(MovedDraws):
             PriorError: If the prior is no proper distribution of real numbers.
             SettingError: If a setting is outside its range.
         """
-        self.prior = Prior(prior)
+        super().__init__(prior, count, seed)
         self.steps = as_count(steps, SettingError, "steps")
         if not isinstance(adjusted, bool):
             raise SettingError(f"adjusted must be True or False, got {adjusted!r}")
@@ -118,8 +113,6 @@ class Langevin(MovedDraws):
         self.step_size = as_number(
             step_size, SettingError, "step_size", allowed, lambda size: 0 < size < most
         )
-        self.kept = None
-        self.positions = first_positions(self.prior, count, seed)
         self.memory = Memory(forget)
 
     @property
@@ -163,8 +156,8 @@ class Langevin(MovedDraws):
         _, _, positions, step_size = lax.while_loop(is_far, approach, start)
         kept = bridge.crossed()
         positions = jnp.where(kept.is_whole, positions, jnp.nan)
-        new = kept, positions, step_size, self.memory.after(batch)
-        return eqx.tree_at(lambda b: (b.kept, b.positions, b.step_size, b.memory), self, new)
+        memory = self.memory.after(batch)
+        return replaced(self, kept=kept, positions=positions, step_size=step_size, memory=memory)
 
     def _run(
         self,

@@ -156,17 +156,13 @@ class Kernel(NamedTuple):
     """A Markov kernel of blackjax, for whitened coordinates.
 
     Attributes:
-        init: (u, log-density) -> state.
-        step: (key, state, log-density, *settings) -> (state, what blackjax tells of the step).
-        settings: Step size -> what `step` takes besides.
+        algorithm: (log-density, step size) -> blackjax's `init` and `step`.
         size: The optimal step size for a normal target in d dimensions.
         acceptance: The acceptance probability at that step size.
         most: The largest multiple of that step size.
     """
 
-    init: Callable[[Array, LogDensity], Any]
-    step: Callable[..., tuple[Any, Any]]
-    settings: Callable[[Array], tuple[Any, ...]]
+    algorithm: Callable[[LogDensity, Any], Any]
     size: float
     acceptance: float
     most: float = 1e3
@@ -190,19 +186,17 @@ def _random_walk(d: int) -> Kernel:
     """A normal step; 2.38 / sqrt(d) is optimal, and accepted 0.234 of the time for large d."""
     from blackjax.mcmc import random_walk
 
-    def settings(size: Array) -> tuple[Any, ...]:
-        return (random_walk.normal(jnp.full(d, size)),)
+    def algorithm(target: LogDensity, size: Any) -> Any:
+        return random_walk.normal_random_walk(target, jnp.full(d, size))
 
-    step = random_walk.build_additive_step()
-    return Kernel(random_walk.init, step, settings, 2.38 / d**0.5, 0.234 + 0.206 / d)
+    return Kernel(algorithm, 2.38 / d**0.5, 0.234 + 0.206 / d)
 
 
 def _mala(d: int) -> Kernel:
     """size times gradient + sqrt(2 size) noise; 2 size = 1.65^2 / d^(1/3) is optimal."""
     from blackjax.mcmc import mala
 
-    best = 0.5 * 1.65**2 / d ** (1 / 3)
-    return Kernel(mala.init, mala.build_kernel(), lambda size: (size,), best, 0.574)
+    return Kernel(mala.as_top_level_api, 0.5 * 1.65**2 / d ** (1 / 3), 0.574)
 
 
 def _hmc(d: int) -> Kernel:
@@ -212,10 +206,10 @@ def _hmc(d: int) -> Kernel:
     quarter = 0.5 * math.pi
     count = math.ceil(quarter * d**0.25)
 
-    def settings(size: Array) -> tuple[Any, ...]:
-        return size, jnp.ones(d), count
+    def algorithm(target: LogDensity, size: Any) -> Any:
+        return hmc.as_top_level_api(target, size, jnp.ones(d), count)
 
-    return Kernel(hmc.init, hmc.build_kernel(), settings, quarter / count, 0.75, 1.0)
+    return Kernel(algorithm, quarter / count, 0.75, 1.0)
 
 
 _KERNELS = {"random-walk": _random_walk, "mala": _mala, "hmc": _hmc}
@@ -245,30 +239,28 @@ def move(
         The draws, and the step size adapted to the acceptance probability.
     """
     n = z.shape[0]
-    limit = _MOST_MOVES if moves is None else moves
     start = spread.whiten(z)
 
     def target(u: Array) -> Array:
         return log_density(spread.colour(u))
 
-    def remembers(u: Array) -> Array:
-        if moves is not None:
-            return jnp.asarray(True)
-        return ~(jnp.max(jnp.abs(_correlations(start, u))) < _CORRELATION + 2.0 / n**0.5)
-
     def go_on(carry: tuple[Array, Any, Array]) -> Array:
         i, state, _ = carry
-        return (i < limit) & ((i == 0) | remembers(state.position))
+        if moves is not None:
+            return i < moves
+        correlation = jnp.max(jnp.abs(_correlations(start, state.position)))
+        forgot = correlation < _CORRELATION + 2.0 / n**0.5
+        return (i < _MOST_MOVES) & ((i == 0) | ~forgot)
 
     def once(carry: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
         i, state, size = carry
         keys = random.split(random.fold_in(key, i), n)
-        settings = kernel.settings(size * kernel.size)
-        state, told = jax.vmap(lambda k, s: kernel.step(k, s, target, *settings))(keys, state)
+        step = kernel.algorithm(target, size * kernel.size).step
+        state, told = jax.vmap(step)(keys, state)
         wanted = size * jnp.exp(jnp.mean(told.acceptance_rate) - kernel.acceptance)
         return i + 1, state, jnp.clip(wanted, 1e-3, kernel.most)
 
-    begun = jax.vmap(lambda u: kernel.init(u, target))(start)
+    begun = jax.vmap(kernel.algorithm(target, kernel.size).init)(start)
     _, state, size = lax.while_loop(go_on, once, (jnp.zeros((), jnp.int32), begun, size))
     return jax.vmap(spread.colour)(state.position), size
 

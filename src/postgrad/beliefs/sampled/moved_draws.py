@@ -4,7 +4,6 @@ import abc
 import math
 from typing import Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax, random
@@ -17,6 +16,8 @@ from postgrad.beliefs.sampled.markov_moves import Bridge
 from postgrad.beliefs.sampled.prior import Prior
 from postgrad.beliefs.sufficient_totals import renewed
 from postgrad.errors import SettingError
+from postgrad.numerics.fixed import fixed
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_count, as_key
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
@@ -36,9 +37,22 @@ class MovedDraws(BeliefWithMemory):
         memory: How much of the past counts.
     """
 
-    prior: eqx.AbstractVar[Prior]
-    kept: eqx.AbstractVar[KeptLikelihood | None]
-    positions: eqx.AbstractVar[Float[Array, "n d"]]
+    prior: Prior = fixed()
+    kept: KeptLikelihood | None
+    positions: Float[Array, "n d"]
+
+    def __init__(self, prior: PyTree, count: int, seed: int | Array):
+        """Draws from the prior.
+
+        Raises:
+            PriorError: If the prior is no proper distribution of real numbers.
+            SettingError: If there are fewer than two, or the seed is neither a number nor a key.
+        """
+        if as_count(count, SettingError, "count") < 2:
+            raise SettingError(f"count must be at least 2, got {count}")
+        self.prior = Prior(prior)
+        self.kept = None
+        self.positions = self.prior.start(as_key(seed, SettingError), int(count))
 
     @property
     @abc.abstractmethod
@@ -87,8 +101,7 @@ class MovedDraws(BeliefWithMemory):
         Raises:
             ModelError: If the data so far are of another kind than the problem's.
         """
-        kept = renewed(self.kept, self.memory, problem, self.thetas, x)
-        return eqx.tree_at(lambda self: self.kept, self, kept, is_leaf=lambda node: node is None)
+        return replaced(self, kept=renewed(self.kept, self.memory, problem, self.thetas, x))
 
     def bridge(
         self, likelihood: Model, batch: Batch, key: Array | None
@@ -112,15 +125,3 @@ class MovedDraws(BeliefWithMemory):
         )
         bridge = Bridge(self.prior, self.kept, self.memory, likelihood, batch)
         return bridge, positions, key
-
-
-def first_positions(prior: Prior, count: int, seed: int | Array) -> Float[Array, "n d"]:
-    """Draws from the prior.
-
-    Raises:
-        SettingError: If there are fewer than two, or the seed is neither a number nor a key.
-    """
-    count = as_count(count, SettingError, "count")
-    if count < 2:
-        raise SettingError(f"count must be at least 2, got {count}")
-    return prior.start(as_key(seed, SettingError), count)

@@ -10,7 +10,6 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.grid.weights import LogWeights
-from postgrad.beliefs.kept_likelihood import KeptLikelihood
 from postgrad.beliefs.sampled.markov_moves import (
     effective_count,
     is_thin,
@@ -20,10 +19,9 @@ from postgrad.beliefs.sampled.markov_moves import (
     spread_of,
     systematic,
 )
-from postgrad.beliefs.sampled.moved_draws import MOST_ROUNDS, MovedDraws, first_positions
-from postgrad.beliefs.sampled.prior import Prior
+from postgrad.beliefs.sampled.moved_draws import MOST_ROUNDS, MovedDraws
 from postgrad.errors import SettingError
-from postgrad.numerics.fixed import fixed
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_count
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Model
@@ -70,9 +68,6 @@ class Particles(MovedDraws):
         moves: How many of its steps at each temperature; None is as many as it takes.
     """
 
-    prior: Prior = fixed()
-    kept: KeptLikelihood | None
-    positions: Float[Array, "n d"]
     log_weights: Float[Array, " n"]
     gained: Float[Array, " n"] | None
     step: Float[Array, ""]
@@ -106,12 +101,10 @@ class Particles(MovedDraws):
             PriorError: If the prior is no proper distribution of real numbers.
             SettingError: If a setting is outside its range.
         """
-        self.prior = Prior(prior)
+        super().__init__(prior, count, seed)
         kernel_of(move, self.prior.size)
         self.move = move
         self.moves = None if moves is None else as_count(moves, SettingError, "moves")
-        self.kept = None
-        self.positions = first_positions(self.prior, count, seed)
         self.log_weights = jnp.zeros(count)
         self.memory = Memory(forget)
         self.gained = None if forget is None else jnp.zeros(count)
@@ -172,10 +165,12 @@ class Particles(MovedDraws):
         kept = bridge.crossed()
         log_weights = jnp.where(kept.is_whole, log_weights, jnp.nan)
         gained = None if cloud.past is None else self.memory.fade(cloud.past) + cloud.present
-        log_weights, memory = log_weights - jnp.max(log_weights), self.memory.after(batch)
-        return eqx.tree_at(
-            lambda b: (b.kept, b.positions, b.log_weights, b.gained, b.step, b.memory),
+        return replaced(
             self,
-            (kept, cloud.positions, log_weights, gained, cloud.step, memory),
-            is_leaf=lambda node: node is None,
+            kept=kept,
+            positions=cloud.positions,
+            log_weights=log_weights - jnp.max(log_weights),
+            gained=gained,
+            step=cloud.step,
+            memory=self.memory.after(batch),
         )

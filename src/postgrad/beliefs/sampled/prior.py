@@ -127,19 +127,14 @@ class Prior(eqx.Module):
     def constrain(self, z: Float[Array, " d"]) -> PyTree:
         """theta = c(z)."""
         tree = jax.tree.structure(self.parts, is_leaf=_is_leaf)
-        return jax.tree.unflatten(
-            tree, [biject_to(part.support)(entry) for part, entry in self._split(z)]
-        )
+        entries = [biject_to(part.support)(entry) for part, entry in self._split(z)]
+        return jax.tree.unflatten(tree, entries)
 
     def unconstrain(self, theta: PyTree) -> Float[Array, " d"]:
         """The z of a theta inside the support; finite even if theta is on its boundary."""
-        flat = jax.tree.map(
-            lambda part, entry: biject_to(part.support).inv(entry).ravel(),
-            self.parts,
-            theta,
-            is_leaf=_is_leaf,
-        )
-        z = jnp.concatenate(jax.tree.leaves(flat))
+        parts = jax.tree.leaves(self.parts, is_leaf=_is_leaf)
+        pairs = zip(parts, jax.tree.leaves(theta), strict=True)
+        z = jnp.concatenate([biject_to(part.support).inv(entry).ravel() for part, entry in pairs])
         return jnp.nan_to_num(z, nan=jnp.nan, posinf=_EDGE, neginf=-_EDGE)
 
     @property

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from optax.projections import projection_box
 
 from postgrad.errors import DecisionError, FeasibleSetError
-from postgrad.numerics.validate import as_numbers, is_concrete
+from postgrad.numerics.validate import as_array, is_concrete
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 
@@ -47,7 +47,8 @@ class Box(FeasibleSet):
 
 def as_bounds(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
     """`low` and `high` as float64 arrays with low <= high; infinity means no bound on that side."""
-    lows, highs = _as_side(low, -np.inf, "low"), _as_side(high, np.inf, "high")
+    lows = as_array(low, FeasibleSetError, "low", infinite=-np.inf)
+    highs = as_array(high, FeasibleSetError, "high", infinite=np.inf)
     try:
         below, above = jnp.broadcast_arrays(lows, highs)
     except ValueError as problem:
@@ -78,9 +79,3 @@ def as_decision(
     if not fits or (exact and x.shape != shape):
         raise DecisionError(f"x must have the shape {shape} of its feasible set, got {x.shape}")
     return x
-
-
-def _as_side(value: npt.ArrayLike, unbounded: float, what: str) -> Array:
-    if is_concrete(value):
-        return jnp.asarray(as_numbers(value, FeasibleSetError, what, infinite=unbounded))
-    return jnp.asarray(value, dtype=jnp.float64)

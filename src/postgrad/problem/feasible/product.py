@@ -1,7 +1,7 @@
 """Several sets side by side, each with its own entries of the decision."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -46,13 +46,11 @@ class Product(FeasibleSet):
 
     def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """Block by block."""
-        pairs = zip(self.sets, self._blocks(x), strict=True)
-        return jnp.concatenate([each.project(block) for each, block in pairs])
+        return jnp.concatenate([each.project(block) for each, block in self._blocks(x)])
 
     def violation(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         """The largest violation of a block."""
-        pairs = zip(self.sets, self._blocks(x), strict=True)
-        return jnp.max(jnp.stack([each.violation(block) for each, block in pairs]))
+        return jnp.max(jnp.stack([each.violation(block) for each, block in self._blocks(x)]))
 
     def bounds(self) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
         """The bounds of the blocks, one after the other."""
@@ -63,7 +61,8 @@ class Product(FeasibleSet):
         low, high = (jnp.concatenate(sides) for sides in zip(*pairs, strict=True))
         return low, high
 
-    def _blocks(self, x: Float[Array, " d"]) -> list[Float[Array, " k"]]:
+    def _blocks(self, x: Float[Array, " d"]) -> Iterator[tuple[FeasibleSet, Float[Array, " k"]]]:
+        """Each set with its entries of x."""
         x = as_decision(x, (sum(self.sizes),), exact=True)
         ends = list(itertools.accumulate(self.sizes))[:-1]
-        return jnp.split(x, ends)
+        return zip(self.sets, jnp.split(x, ends), strict=True)

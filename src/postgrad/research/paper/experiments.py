@@ -1,6 +1,7 @@
 """The paper's experiments: what is run, with which parameters."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -89,6 +90,9 @@ class Experiment:
     far: float | None = None
 
 
+_PAPER_BOX = Region(newsvendor.LITERAL_BOX, "[0, 100]^3")
+_newsvendor = functools.partial(Experiment, batch_size=2, literal=_PAPER_BOX, far=20.0)
+
 EXPERIMENTS = {
     "quadratic-1d-independent": Experiment(
         "Quadratic in one dimension, decision-independent",
@@ -112,24 +116,18 @@ EXPERIMENTS = {
         MixtureScore(),
         region=_BOXED_2D,
     ),
-    "newsvendor-independent": Experiment(
+    "newsvendor-independent": _newsvendor(
         "Newsvendor with three items, decision-independent",
         newsvendor.independent,
         Pathwise(),
-        batch_size=2,
-        region=Region(newsvendor.LITERAL_BOX, "[0, 100]^3"),
-        literal=Region(newsvendor.LITERAL_BOX, "[0, 100]^3"),
-        far=20.0,
+        region=_PAPER_BOX,
     ),
     # x^beta has an infinite slope at 0, so the paper's own feasible set is the literal one.
-    "newsvendor-dependent": Experiment(
+    "newsvendor-dependent": _newsvendor(
         "Newsvendor with three items, decision-dependent",
         newsvendor.dependent,
         MixtureScore(),
         ("bayesian-sgd", "known", *BEYOND),
-        batch_size=2,
         region=Region(newsvendor.BOX, "[1, 100]^3"),
-        literal=Region(newsvendor.LITERAL_BOX, "[0, 100]^3"),
-        far=20.0,
     ),
 }

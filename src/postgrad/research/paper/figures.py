@@ -7,7 +7,7 @@ import matplotlib as mpl
 import numpy as np
 
 from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
-from postgrad.research.plots import caption, drawing, fill_band
+from postgrad.research.plots import caption, drawing, fill_band, over_stages
 
 _LINES: dict[str, tuple[str, Any]] = {
     "bayesian-sgd": ("#0b5fa5", "-"),
@@ -43,14 +43,9 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
         ]
         if means:
             axes.set_ylim(bottom=min(means) / 5)
-        axes.set(
-            title=EXPERIMENTS[name].title,
-            xlabel="stage $t$",
-            ylabel=r"$\|x_t - x^*\|$: mean, and $\pm$ one standard deviation",
-            xscale="log",
-            yscale="log" if means else "linear",
-            xlim=(1, max(2, summary["horizon"])),
-        )
+        over_stages(axes, summary["horizon"], EXPERIMENTS[name].title)
+        axes.set_ylabel(r"$\|x_t - x^*\|$: mean, and $\pm$ one standard deviation")
+        axes.set_yscale("log" if means else "linear")
         axes.legend(loc="lower left")
         caption(axes, f"{summary['runs']} runs")
     return files
@@ -65,13 +60,9 @@ def draw_posterior(posterior: dict[str, Any], runs: int, folder: Path) -> list[P
             stages = np.arange(len(mean))
             axes.plot(stages, mean, color=colour, lw=1.4, label=label.replace("=", " = "))
             axes.fill_between(stages, low, high, color=colour, alpha=0.2, lw=0)
-        axes.set(
-            title="Posterior probability of the truth",
-            xlabel="stage $t$",
-            ylabel=r"$\pi_t(\theta^c)$: mean, and its 95 % interval",
-            xlim=(0, min(200, len(stages) - 1)),
-            ylim=(0, 1.02),
-        )
+        axes.set(title="Posterior probability of the truth", xlabel="stage $t$")
+        axes.set_ylabel(r"$\pi_t(\theta^c)$: mean, and its 95 % interval")
+        axes.set(xlim=(0, min(200, len(stages) - 1)), ylim=(0, 1.02))
         axes.legend(loc="lower right")
         caption(axes, f"{runs} runs, 1-D decision-dependent quadratic")
     return files

@@ -152,9 +152,7 @@ LIMITS = {
     "quadratic-1d-independent": from_mean(lambda m: 5.0 - m / 4.0),
     "quadratic-2d-independent": from_mean(lambda m: np.stack([1.0 - m / 2, 2.0 - m / 2], -1)),
     "quadratic-1d-dependent": from_mean(lambda m: (10.0 - m / 2.0) / 3.0),
-    "quadratic-2d-dependent": from_mean(
-        lambda m: np.broadcast_to([4.0 / 3.0, 5.0 / 3.0], (*m.shape, 2))
-    ),
+    "quadratic-2d-dependent": from_mean(lambda m: np.full((*m.shape, 2), [4.0 / 3.0, 5.0 / 3.0])),
     "newsvendor-independent": newsvendor(0.0, 1.0),
     "newsvendor-dependent": newsvendor(1.0, 0.5),
 }

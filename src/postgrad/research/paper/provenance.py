@@ -16,7 +16,4 @@ def describe() -> dict[str, Any]:
     versions = {"postgrad": postgrad.__version__, "python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
     device = jax.devices()[0]
-    return {
-        "versions": versions,
-        "device": f"{device.platform} ({device.device_kind})",
-    }
+    return {"versions": versions, "device": f"{device.platform} ({device.device_kind})"}

@@ -37,12 +37,8 @@ def write(summary: dict[str, Any], folder: Path) -> Path:
     Raises:
         FileNotFoundError: If the figure of an experiment in the summary is not in the folder.
     """
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "signs_and_spaces": _signs_and_spaces,
         "region": _region,

@@ -37,12 +37,9 @@ def plan(
     chosen = known_names(names, NAMES, "experiment")
     if algorithms:
         algorithms = known_names(algorithms, list(ALGORITHMS), "algorithm")
+    left_out = () if algorithms or beyond else BEYOND
     curves = {
-        name: [
-            key
-            for key in algorithms or EXPERIMENTS[name].algorithms
-            if algorithms or beyond or key not in BEYOND
-        ]
+        name: [key for key in algorithms or EXPERIMENTS[name].algorithms if key not in left_out]
         for name in chosen
         if name in EXPERIMENTS
     }
@@ -102,36 +99,23 @@ def reproduce(
                 counter.tell(f"{name}: {LIMIT}")
                 start = algorithm.init(belief, instance.x)
                 results[LIMIT] = _limit(LIMITS[name], instance, start, result)
-        experiments[name] = {
-            "x_star": np.atleast_1d(instance.x_star),
-            **settings,
-            "batch_size": experiment.batch_size,
-            "feasible": region.text,
-            "algorithms": {key: results[key] for key in chosen},
-        }
+        shown = {key: results[key] for key in chosen}
+        where = {"batch_size": experiment.batch_size, "feasible": region.text, "algorithms": shown}
+        experiments[name] = {"x_star": np.atleast_1d(instance.x_star), **settings, **where}
 
-    posterior = {}
+    experiment, posterior = EXPERIMENTS["quadratic-1d-dependent"], {}
+    instance = experiment.instance((experiment.literal if literal else experiment.region)[0])
+    algorithm = BayesianSGD(instance.problem, **paper(gradient=experiment.gradient))
+    belief = Grid(instance.points)
+    settings["record"] = lambda state: state.belief.probability(instance.theta)
     for size in batch_sizes:
-        experiment = EXPERIMENTS["quadratic-1d-dependent"]
-        instance = experiment.instance((experiment.literal if literal else experiment.region)[0])
-        result = counter.simulate(
-            f"{POSTERIOR}: D={size}",
-            instance,
-            BayesianSGD(instance.problem, **paper(gradient=experiment.gradient)),
-            Grid(instance.points),
-            batch_size=size,
-            record=lambda state, theta=instance.theta: state.belief.probability(theta),
-            **settings,
-        )
+        label = f"{POSTERIOR}: D={size}"
+        result = counter.simulate(label, instance, algorithm, belief, batch_size=size, **settings)
         values = _some(result.record, np.isfinite(result.record).all(axis=1))
         mean, half = values.mean(axis=0), 1.96 * values.std(axis=0) / np.sqrt(len(values))
-        posterior[f"D={size}"] = {
-            "mean": mean,
-            "low": np.clip(mean - half, 0, 1),  # the 95 % confidence interval of the mean
-            "high": np.clip(mean + half, 0, 1),
-            "runs": runs,
-            "diverged": int(result.diverged().sum()),
-        }
+        low, high = np.clip([mean - half, mean + half], 0, 1)  # the 95 % interval of the mean
+        counts = {"runs": runs, "diverged": int(result.diverged().sum())}
+        posterior[f"D={size}"] = {"mean": mean, "low": low, "high": high, **counts}
     return as_json_types({"experiments": experiments, "posterior": posterior})
 
 

@@ -11,6 +11,7 @@ In the testbed for a constraint that binds: x* is on the boundary of the feasibl
 learnt about one item changes the orders of all.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax.numpy as jnp
@@ -41,14 +42,13 @@ def newsvendor() -> Instance:
     """
     cost = Newsvendor(*jnp.asarray([_COST, _PRICE, _SALVAGE]))
     theta = jnp.asarray([2.0, 4.0, 1.0, 3.0])
+    excess = functools.partial(expected_excess.exponential, theta)
     return Instance(
         problem=Problem(cost, _demand, Budget(0.0, 10.0, _COST, _BUDGET)),
         theta=theta,
         x_star=jnp.asarray([1.9940717565568, 2.4311989028700, 1.0339285662005, 1.9210828030189]),
         x=jnp.full(4, 1.0),
-        expected_cost=lambda x: cost.expected(
-            x, theta, lambda level: expected_excess.exponential(theta, level)
-        ),
+        expected_cost=lambda x: cost.expected(x, theta, excess),
         points=product_grid([[1.0, 2.0, 3.0, 4.0, 5.0]] * 4),
         prior=InverseGamma(jnp.full(4, 3.0), jnp.full(4, 6.0)),
     )

@@ -15,6 +15,7 @@ hence is on [1, 100]^3 by default; `LITERAL_BOX` is the paper's.
 not two million points.
 """
 
+import functools
 from collections.abc import Callable
 
 import equinox as eqx
@@ -116,9 +117,8 @@ def _demand(mean: Array, theta: PyTree) -> dist.Distribution:
 
 def _normal_cost(cost: Newsvendor, x: Array, mean: Array, scale: Array | float) -> Array:
     """E h under normal demands; a sum over items, so that correlations do not matter."""
-    return cost.expected(
-        x, mean, lambda level: expected_excess.normal(mean, jnp.asarray(scale), level)
-    )
+    excess = functools.partial(expected_excess.normal, mean, jnp.asarray(scale))
+    return cost.expected(x, mean, excess)
 
 
 def _instance(

@@ -52,6 +52,7 @@ def linear() -> Instance:
     """
     cost = Revenue(jnp.asarray(2.0))
     theta = {"base": jnp.asarray(24.0), "slope": jnp.asarray(2.0)}
+    levels = {"base": jnp.arange(10.0, 39.0, 2.0), "slope": jnp.arange(1.0, 4.25, 0.25)}
     return Instance(
         problem=Problem(
             cost=cost,
@@ -62,9 +63,7 @@ def linear() -> Instance:
         x_star=jnp.asarray(7.0),
         x=jnp.asarray(3.0),
         expected_cost=lambda x: cost(x, _line(x, theta)),
-        points=product_grid(
-            {"base": jnp.arange(10.0, 39.0, 2.0), "slope": jnp.arange(1.0, 4.25, 0.25)}
-        ),
+        points=product_grid(levels),
         prior=Gaussian({"base": 20.0, "slope": 2.5}, {"base": 5.0, "slope": 0.5}),
     )
 
@@ -81,6 +80,7 @@ def logit() -> Instance:
     """
     cost = Revenue(jnp.asarray(1.0))
     theta = {"base": jnp.asarray(4.0), "slope": jnp.asarray(1.25)}
+    levels = {"base": jnp.arange(0.0, 8.5, 0.5), "slope": jnp.arange(0.25, 2.75, 0.25)}
     return Instance(
         problem=Problem(
             cost=cost,
@@ -91,9 +91,7 @@ def logit() -> Instance:
         x_star=jnp.asarray(2.926320359012433),
         x=jnp.asarray(1.5),
         expected_cost=lambda x: cost(x, jax.nn.sigmoid(_line(x, theta))),
-        points=product_grid(
-            {"base": jnp.arange(0.0, 8.5, 0.5), "slope": jnp.arange(0.25, 2.75, 0.25)}
-        ),
+        points=product_grid(levels),
         prior=Gaussian({"base": 2.0, "slope": 1.0}, {"base": 1.5, "slope": 0.3}),
         batch_size=10,
     )

@@ -1,6 +1,7 @@
 """The algorithms that can be compared on a problem, under fixed names."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -70,17 +71,13 @@ def _try_all(instance: Instance) -> tuple[dict[str, Entrant], dict[str, str]]:
     return able, unable
 
 
-# Makes an entrant, or raises a PostgradError whose message is the reason why it does not apply.
-_Maker = Callable[[Instance], Entrant]
+_BeliefOf = Callable[[Instance], Belief]
 
 
-def _bayesian_sgd(belief: Callable[[Instance], Belief], **options: Any) -> _Maker:
-    def make(instance: Instance) -> Entrant:
-        policy = BayesianSGD(instance.problem, **options)
-        policy.gradient.check(instance.problem, instance.x, instance.theta)
-        return Entrant(policy, belief(instance))
-
-    return make
+def _bayesian_sgd(belief: _BeliefOf, instance: Instance, **options: Any) -> Entrant:
+    policy = BayesianSGD(instance.problem, **options)
+    policy.gradient.check(instance.problem, instance.x, instance.theta)
+    return Entrant(policy, belief(instance))
 
 
 def _most_likely(instance: Instance) -> Belief:
@@ -105,29 +102,21 @@ def _of_dependent_data(instance: Instance) -> Belief:
     return instance.belief
 
 
-def _on_data(policy: Callable[..., Policy]) -> _Maker:
+def _on_data(policy: Callable[..., Policy], instance: Instance) -> Entrant:
     """A policy that computes from the data what other decisions would have cost."""
-
-    def make(instance: Instance) -> Entrant:
-        if instance.problem.observation is not None:
-            raise SettingError("data are not xi; the cost of other decisions takes a model")
-        shape = instance.problem.event_shape(instance.x, instance.theta)
-        return Entrant(policy(instance.problem, event_shape=shape))
-
-    return make
+    if instance.problem.observation is not None:
+        raise SettingError("data are not xi; the cost of other decisions takes a model")
+    shape = instance.problem.event_shape(instance.x, instance.theta)
+    return Entrant(policy(instance.problem, event_shape=shape))
 
 
-def _on_paid_costs(policy: Callable[..., Policy]) -> _Maker:
+def _on_paid_costs(policy: Callable[..., Policy], instance: Instance) -> Entrant:
     """A policy that computes from the data only what the decision in force costs."""
-
-    def make(instance: Instance) -> Entrant:
-        problem, x, theta = instance.problem, instance.x, instance.theta
-        alike = problem.event_shape(x, theta) == problem.kind(x, theta).event_shape
-        if problem.observation is not None and not (alike and bool(_cost_is_seen(instance))):
-            raise SettingError("the data do not tell what the decision in force costs")
-        return Entrant(policy(problem))
-
-    return make
+    problem, x, theta = instance.problem, instance.x, instance.theta
+    alike = problem.event_shape(x, theta) == problem.kind(x, theta).event_shape
+    if problem.observation is not None and not (alike and bool(_cost_is_seen(instance))):
+        raise SettingError("the data do not tell what the decision in force costs")
+    return Entrant(policy(problem))
 
 
 @eqx.filter_jit
@@ -152,18 +141,19 @@ def _cost_is_seen(instance: Instance) -> Bool[Array, ""]:
     return jnp.all(at(problem.decisions(instance.x), keys))
 
 
-_MAKERS: dict[str, _Maker] = {
-    "postgrad": _bayesian_sgd(lambda instance: instance.belief),
-    "paper": _bayesian_sgd(lambda instance: instance.belief, **presets.paper()),
-    BENCHMARK: _bayesian_sgd(lambda instance: Known(instance.theta)),
-    "mle": _bayesian_sgd(_most_likely),
-    "posterior-mean": _bayesian_sgd(_posterior_mean),
-    "thompson": _bayesian_sgd(lambda instance: Thompson(instance.belief)),
-    "repeated-gradient": _bayesian_sgd(_of_dependent_data, gradient=Partial()),
-    "greedy": _on_paid_costs(Greedy),
-    "perfgd": _on_data(PerfGD),
-    "two-stage": _on_data(TwoStage),
-    "saa": _on_data(SampleAverage),
-    "wasserstein": _on_data(Wasserstein),
-    "spsa": _on_paid_costs(SPSA),
+# Each makes an entrant, or raises a PostgradError whose message says why it does not apply.
+_MAKERS: dict[str, Callable[[Instance], Entrant]] = {
+    "postgrad": partial(_bayesian_sgd, lambda instance: instance.belief),
+    "paper": partial(_bayesian_sgd, lambda instance: instance.belief, **presets.paper()),
+    BENCHMARK: partial(_bayesian_sgd, lambda instance: Known(instance.theta)),
+    "mle": partial(_bayesian_sgd, _most_likely),
+    "posterior-mean": partial(_bayesian_sgd, _posterior_mean),
+    "thompson": partial(_bayesian_sgd, lambda instance: Thompson(instance.belief)),
+    "repeated-gradient": partial(_bayesian_sgd, _of_dependent_data, gradient=Partial()),
+    "greedy": partial(_on_paid_costs, Greedy),
+    "perfgd": partial(_on_data, PerfGD),
+    "two-stage": partial(_on_data, TwoStage),
+    "saa": partial(_on_data, SampleAverage),
+    "wasserstein": partial(_on_data, Wasserstein),
+    "spsa": partial(_on_paid_costs, SPSA),
 }

@@ -1,13 +1,19 @@
 """Gradient steps on the data as they come, without regard to how decisions change the data."""
 
-from typing import Any
-
+import equinox as eqx
 import jax
-from jaxtyping import Array
 
 from postgrad.algorithm.policy import first_stage
-from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, Pace, Schedule, average
+from postgrad.problem.batch import Batch
+from postgrad.problem.problem import Decision
+from postgrad.research.rivals.model_free import (
+    ModelFree,
+    ModelFreeState,
+    Pace,
+    Schedule,
+    Told,
+    average,
+)
 
 
 class GreedyState(ModelFreeState):
@@ -31,23 +37,17 @@ class Greedy(ModelFree):
         steps: The schedule t -> a_t; None for those of `Pace`, in the problem's own units.
     """
 
-    steps: Schedule | None
-
-    def __init__(self, problem: Problem, *, steps: Schedule | None = None, **shared: Any):
-        """Choose the steps; `shared` are the arguments of `ModelFree`."""
-        super().__init__(problem, **shared)
-        self.steps = steps
+    steps: Schedule | None = eqx.field(kw_only=True, default=None)
 
     def start(self, x: Decision) -> GreedyState:
         """The state before the first stage, with x_1 in force."""
         return GreedyState(first_stage(), x, Pace.start(self.problem.feasible, x))
 
-    def advance(
-        self, state: GreedyState, x: Decision, batch: Array, weight: Array
-    ) -> tuple[GreedyState, dict[str, Array]]:
+    def advance(self, state: GreedyState, batch: Batch) -> tuple[GreedyState, Told]:
         """One gradient step. The stage tells the gradient."""
         problem, t = self.problem, state.stage
-        gradient = average(jax.vmap(lambda y: jax.grad(problem.cost)(x, y))(batch), weight)
+        each = jax.vmap(lambda y: jax.grad(problem.cost)(batch.x, y))(batch.y)
+        gradient = average(each, batch.weight)
         move, pace = state.pace.follow(gradient, t, self.steps)
         new = GreedyState(t + 1, problem.feasible.project(state.decision + move), pace)
         return new, {"gradient": gradient}

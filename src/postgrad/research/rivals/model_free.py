@@ -1,6 +1,7 @@
 """What policies without a model share: the stage, kept data, averages, and lengths of steps."""
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -12,7 +13,8 @@ from postgrad.algorithm.policy import Policy, PolicyState, initial_decision
 from postgrad.beliefs import Belief
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_key
+from postgrad.numerics.validate import as_array, as_key
+from postgrad.problem.batch import Batch
 from postgrad.problem.feasible import FeasibleSet
 from postgrad.problem.problem import Decision, Problem
 
@@ -25,6 +27,14 @@ _ROWS = 64
 _FIRST, _HALF = 0.05, 5.0
 
 Schedule = Callable[[Any], Any]
+# What a stage tells about itself, by name.
+Told = dict[str, Array]
+
+
+def setting(name: str, default: Any, check: Callable[..., Any] = as_array, **kind: Any) -> Any:
+    """A field of a policy: a setting that is checked, and has a default."""
+    kind["converter"] = lambda value: check(value, SettingError, name)
+    return eqx.field(kw_only=True, default=default, **kind)
 
 
 class ModelFreeState(eqx.Module):
@@ -44,14 +54,11 @@ class ModelFree(Policy):
     """
 
     problem: Problem
-    event_shape: tuple[int, ...] = eqx.field(static=True)
-    key: Array
+    event_shape: tuple[int, ...] = eqx.field(static=True, kw_only=True, default=())
+    seed: dataclasses.InitVar[int | Array] = dataclasses.field(kw_only=True, default=0)
+    key: Array = eqx.field(init=False)
 
-    def __init__(
-        self, problem: Problem, *, event_shape: tuple[int, ...] = (), seed: int | Array = 0
-    ):
-        """See the attributes."""
-        self.problem, self.event_shape = problem, event_shape
+    def __post_init__(self, seed: int | Array) -> None:
         self.key = as_key(seed, SettingError)
 
     @abc.abstractmethod
@@ -59,17 +66,14 @@ class ModelFree(Policy):
         """The state before the first stage, with x_1 in force."""
 
     @abc.abstractmethod
-    def advance(self, state: Any, x: Decision, batch: Array, weight: Array) -> tuple[Any, Any]:
-        """`step` with the decision in force and the weights always given, and data in float64."""
+    def advance(self, state: Any, batch: Batch) -> tuple[Any, Told]:
+        """`step` for a batch that has the decision in force, and data in float64."""
 
     def no_data(self, x: Decision) -> KeptRows:
         """An empty buffer for (decision, observation) rows; `simulate` makes room in it."""
-        return KeptRows(
-            x=jnp.full((_ROWS, *x.shape), x, jnp.float64),
-            y=jnp.zeros((_ROWS, *self.event_shape)),
-            weight=jnp.zeros(_ROWS),
-            count=jnp.zeros((), jnp.int32),
-        )
+        x = jnp.full((_ROWS, *x.shape), x, jnp.float64)
+        y, none = jnp.zeros((_ROWS, *self.event_shape)), jnp.zeros((), jnp.int32)
+        return KeptRows(x, y, weight=jnp.zeros(_ROWS), count=none)
 
     def init(self, belief: Belief | None, x: Any) -> PolicyState:
         """The state before the first stage. The belief is not used."""
@@ -83,15 +87,18 @@ class ModelFree(Policy):
         *,
         weight: Float[Array, " D"] | None = None,
         x: Decision | None = None,
-    ) -> tuple[PolicyState, dict[str, Array]]:
+    ) -> tuple[PolicyState, Told]:
         """One stage: the next state, and what the stage tells about itself."""
         in_force = state.decision if x is None else x
-        weight = jnp.ones(batch.shape[0]) if weight is None else weight
-        return self.advance(state, in_force, batch.astype(jnp.float64), weight)
+        return self.advance(state, Batch(in_force, batch.astype(jnp.float64), weight))
 
 
-def average(each: Float[Array, "n ..."], weight: Float[Array, " n"]) -> Array:
-    """sum_j w_j v_j / sum_j w_j; zero if all weights are zero. v_j may be NaN where w_j = 0."""
+def average(each: Float[Array, "n ..."], weight: Float[Array, " n"] | None) -> Array:
+    """sum_j w_j v_j / sum_j w_j; zero if all weights are zero. v_j may be NaN where w_j = 0.
+
+    Without weights, all count once.
+    """
+    weight = jnp.ones(len(each)) if weight is None else weight
     wide = weight.reshape(-1, *(1,) * (each.ndim - 1))
     total = jnp.sum(jnp.where(wide != 0, wide * each, 0.0), axis=0)
     counted = jnp.sum(weight)

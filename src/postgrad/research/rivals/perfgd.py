@@ -1,7 +1,6 @@
 """Performative gradient descent: how data depend on the decision is learned by varying it."""
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +8,17 @@ from jax import random
 from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
-from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_array, as_count
-from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, Pace, average
+from postgrad.numerics.validate import as_count
+from postgrad.problem.batch import Batch
+from postgrad.problem.problem import Decision
+from postgrad.research.rivals.model_free import (
+    ModelFree,
+    ModelFreeState,
+    Pace,
+    Told,
+    average,
+    setting,
+)
 
 
 class PerfGDState(ModelFreeState):
@@ -44,16 +50,8 @@ class PerfGD(ModelFree):
         window: About how many past observations J_t rests on.
     """
 
-    explore: Float[Array, ""]
-    window: Float[Array, ""]
-
-    def __init__(
-        self, problem: Problem, *, explore: float = 0.05, window: int = 1000, **shared: Any
-    ):
-        """Choose the parts; `shared` are the arguments of `ModelFree`."""
-        super().__init__(problem, **shared)
-        self.explore = as_array(explore, SettingError, "explore")
-        self.window = jnp.asarray(float(as_count(window, SettingError, "window")))
+    explore: Float[Array, ""] = setting("explore", 0.05)
+    window: int = setting("window", 1000, as_count)
 
     def start(self, x: Decision) -> PerfGDState:
         """The state before the first stage, with x_1 in force."""
@@ -61,16 +59,14 @@ class PerfGD(ModelFree):
         nothing = jnp.zeros((size, size))
         return PerfGDState(first_stage(), x, x, nothing, Pace.start(self.problem.feasible, x))
 
-    def advance(
-        self, state: PerfGDState, x: Decision, batch: Array, weight: Array
-    ) -> tuple[PerfGDState, dict[str, Array]]:
+    def advance(self, state: PerfGDState, batch: Batch) -> tuple[PerfGDState, Told]:
         """Estimates J_t, descends, perturbs. The stage tells the gradient and J_t ("slope")."""
         problem, t = self.problem, state.stage
         length = self.explore * state.pace.reach
 
         # Learn how the mean of the data moves with the decision.
-        n, flat, y = jnp.sum(weight), x.ravel(), average(batch.reshape(len(batch), -1), weight)
-        row = jnp.concatenate([jnp.ones(1), flat, y])
+        x, n, y = batch.x, batch.size, average(batch.y.reshape(len(batch.y), -1), batch.weight)
+        row = jnp.concatenate([jnp.ones(1), x.ravel(), y])
         kept = (1.0 - 1.0 / self.window) ** n
         sums = kept * state.sums + n * jnp.outer(row, row)
         slope = _slope(sums, length.ravel() ** 2)
@@ -80,7 +76,7 @@ class PerfGD(ModelFree):
             in_x, in_y = jax.grad(problem.cost, argnums=(0, 1))(x, y)
             return in_x + (slope.T @ in_y.ravel()).reshape(in_x.shape)
 
-        gradient = average(jax.vmap(gradient_of)(batch), weight)
+        gradient = average(jax.vmap(gradient_of)(batch.y), batch.weight)
         move, pace = state.pace.follow(gradient, t)
         x_next = problem.feasible.project(state.x + move)
 

@@ -9,7 +9,7 @@ from postgrad.problem.batch import Batch
 from postgrad.problem.feasible import Box, Reals
 from postgrad.problem.problem import Decision
 from postgrad.research.problems.newsvendor import Newsvendor
-from postgrad.research.rivals.model_free import ModelFree, ModelFreeState
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, Told
 from postgrad.research.rivals.solver import AverageCost, bisect, descend
 
 
@@ -40,12 +40,10 @@ class SampleAverage(ModelFree):
         """The state before the first stage, with x_1 in force."""
         return SampleAverageState(first_stage(), x, self.no_data(x), jnp.ones(()))
 
-    def advance(
-        self, state: SampleAverageState, x: Decision, batch: Array, weight: Array
-    ) -> tuple[SampleAverageState, dict[str, Array]]:
+    def advance(self, state: SampleAverageState, batch: Batch) -> tuple[SampleAverageState, Told]:
         """Keeps the batch and solves again."""
-        problem, cost, feasible = self.problem, self.problem.cost, self.problem.feasible
-        data = state.data.add(problem.likelihood, Batch(x, batch, weight))
+        x, cost, feasible = batch.x, self.problem.cost, self.problem.feasible
+        data = state.data.add(self.problem.likelihood, batch)
         average = AverageCost(cost, data.y, data.weight)
         if x.size == 1 or (isinstance(cost, Newsvendor) and isinstance(feasible, Box | Reals)):
             best, size = bisect(average, x, feasible), state.size

@@ -1,17 +1,21 @@
 """Descent without derivatives, on the costs of decisions that were in force."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
-from postgrad.errors import SettingError
-from postgrad.numerics.validate import as_array
-from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, average, reach
+from postgrad.problem.batch import Batch
+from postgrad.problem.problem import Decision
+from postgrad.research.rivals.model_free import (
+    ModelFree,
+    ModelFreeState,
+    Told,
+    average,
+    reach,
+    setting,
+)
 
 # Spall's exponents and his A, the stability constant.
 _ALPHA, _GAMMA, _STABILITY = 0.602, 0.101, 50.0
@@ -58,16 +62,8 @@ class SPSA(ModelFree):
         first: The size of the first step, likewise.
     """
 
-    explore: Float[Array, ""]
-    first: Float[Array, ""]
-
-    def __init__(
-        self, problem: Problem, *, explore: float = 0.02, first: float = 0.02, **shared: Any
-    ):
-        """Choose the sizes; `shared` are the arguments of `ModelFree`."""
-        super().__init__(problem, **shared)
-        self.explore = as_array(explore, SettingError, "explore")
-        self.first = as_array(first, SettingError, "first")
+    explore: Float[Array, ""] = setting("explore", 0.02)
+    first: Float[Array, ""] = setting("first", 0.02)
 
     def start(self, x: Decision) -> SPSAState:
         """The state before the first stage, with x_1 in force."""
@@ -75,12 +71,10 @@ class SPSA(ModelFree):
         zero = jnp.zeros(())
         return SPSAState(first_stage(), x, x, jnp.zeros_like(x), x, zero, zero, length)
 
-    def advance(
-        self, state: SPSAState, x: Decision, batch: Array, weight: Array
-    ) -> tuple[SPSAState, dict[str, Array]]:
+    def advance(self, state: SPSAState, batch: Batch) -> tuple[SPSAState, Told]:
         """Averages the cost; then tries the other side, or moves. The stage tells the mean cost."""
-        problem, project, t = self.problem, self.problem.feasible.project, state.stage
-        paid = average(jax.vmap(lambda y: problem.cost(x, y))(batch), weight)
+        x, project, t = batch.x, self.problem.feasible.project, state.stage
+        paid = average(jax.vmap(lambda y: self.problem.cost(x, y))(batch.y), batch.weight)
         first, tried_one, tried_both = t == 1, (t > 1) & (t % 2 == 0), (t > 1) & (t % 2 == 1)
 
         # After the second trial: a gradient, and a step along it.

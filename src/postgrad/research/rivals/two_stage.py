@@ -1,19 +1,22 @@
 """Explore first, then optimise under a fitted linear map from decisions to mean data."""
 
-from typing import Any
-
-import equinox as eqx
 import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
-from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count
 from postgrad.problem.batch import Batch
-from postgrad.problem.problem import Decision, Problem
-from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, average, reach
+from postgrad.problem.problem import Decision
+from postgrad.research.rivals.model_free import (
+    ModelFree,
+    ModelFreeState,
+    Told,
+    average,
+    reach,
+    setting,
+)
 from postgrad.research.rivals.solver import AverageCost, bisect, descend
 
 # Keeps the least squares solvable when decisions have not varied, relative to their size.
@@ -47,26 +50,19 @@ class TwoStage(ModelFree):
         explorations: How many stages try decisions at random.
     """
 
-    explorations: int = eqx.field(static=True)
-
-    def __init__(self, problem: Problem, *, explorations: int = 50, **shared: Any):
-        """Choose the explorations; `shared` are the arguments of `ModelFree`."""
-        super().__init__(problem, **shared)
-        self.explorations = as_count(explorations, SettingError, "explorations")
+    explorations: int = setting("explorations", 50, as_count, static=True)
 
     def start(self, x: Decision) -> TwoStageState:
         """The state before the first stage, with x_1 in force."""
         return TwoStageState(first_stage(), x, x, x, jnp.ones(()), self.no_data(x))
 
-    def advance(
-        self, state: TwoStageState, x: Decision, batch: Array, weight: Array
-    ) -> tuple[TwoStageState, dict[str, Array]]:
+    def advance(self, state: TwoStageState, batch: Batch) -> tuple[TwoStageState, Told]:
         """Keeps the batch; then tries a random decision, or fits and solves. The stage tells M."""
         problem, feasible, t = self.problem, self.problem.feasible, state.stage
-        data = state.data.add(problem.likelihood, Batch(x, batch, weight))
+        data = state.data.add(problem.likelihood, batch)
 
         # Stage one: decisions at random.
-        noise = random.uniform(random.fold_in(self.key, t), x.shape, minval=-1.0, maxval=1.0)
+        noise = random.uniform(random.fold_in(self.key, t), state.x.shape, minval=-1.0, maxval=1.0)
         width = _EXPLORE * reach(feasible, state.start)
         tried = feasible.project(state.start + width * noise)
 
@@ -78,7 +74,7 @@ class TwoStage(ModelFree):
             return problem.cost(x, row[1] + moved.reshape(row[1].shape))
 
         mean = AverageCost(cost, (data.x, data.y), data.weight)
-        if x.size == 1:
+        if state.x.size == 1:
             best, size = bisect(mean, state.x, feasible), state.size
         else:
             best, size = descend(mean, state.x, feasible, state.size)

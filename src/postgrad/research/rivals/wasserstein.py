@@ -1,19 +1,16 @@
 """Distributionally robust orders of a newsvendor, over a Wasserstein ball around the data."""
 
-from typing import Any
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
-from postgrad.errors import CostError, FeasibleSetError, SettingError
-from postgrad.numerics.validate import as_array
+from postgrad.errors import CostError, FeasibleSetError
 from postgrad.problem.batch import Batch
 from postgrad.problem.feasible import Box, Reals
-from postgrad.problem.problem import Decision, Problem
+from postgrad.problem.problem import Decision
 from postgrad.research.problems.newsvendor import Newsvendor
-from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, average
+from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, Told, average, setting
 from postgrad.research.rivals.solver import AverageCost, bisect
 
 
@@ -49,42 +46,36 @@ class Wasserstein(ModelFree):
         radius: See above.
     """
 
-    radius: Float[Array, ""]
+    radius: Float[Array, ""] = setting("radius", 1.0)
 
-    def __init__(self, problem: Problem, *, radius: float = 1.0, **shared: Any):
-        """Choose the radius; `shared` are the arguments of `ModelFree`.
+    def __check_init__(self) -> None:
+        """Refuses other problems.
 
         Raises:
             CostError: If the cost is not a newsvendor's.
             FeasibleSetError: If the feasible set is not a box.
         """
-        if not isinstance(problem.cost, Newsvendor):
-            raise CostError(
-                f"Wasserstein has a closed form for the cost Newsvendor(...) only, "
-                f"got a {type(problem.cost).__name__}"
-            )
-        if not isinstance(problem.feasible, Box | Reals):
-            name = type(problem.feasible).__name__
-            raise FeasibleSetError(f"Wasserstein needs a box, got a {name}")
-        super().__init__(problem, **shared)
-        self.radius = as_array(radius, SettingError, "radius")
+        cost, feasible = type(self.problem.cost).__name__, type(self.problem.feasible).__name__
+        if not isinstance(self.problem.cost, Newsvendor):
+            known = "Wasserstein has a closed form for the cost Newsvendor(...) only"
+            raise CostError(f"{known}, got a {cost}")
+        if not isinstance(self.problem.feasible, Box | Reals):
+            raise FeasibleSetError(f"Wasserstein needs a box, got a {feasible}")
 
     def start(self, x: Decision) -> WassersteinState:
         """The state before the first stage, with x_1 in force."""
         return WassersteinState(first_stage(), x, self.no_data(x))
 
-    def advance(
-        self, state: WassersteinState, x: Decision, batch: Array, weight: Array
-    ) -> tuple[WassersteinState, dict[str, Array]]:
+    def advance(self, state: WassersteinState, batch: Batch) -> tuple[WassersteinState, Told]:
         """Keeps the batch and solves again. The stage tells the radius of the ball."""
         problem, cost = self.problem, self.problem.cost
         assert isinstance(cost, Newsvendor)  # checked at the door
-        data = state.data.add(problem.likelihood, Batch(x, batch, weight))
+        data = state.data.add(problem.likelihood, batch)
         n = jnp.sum(data.weight)
         spread = average((data.y - average(data.y, data.weight)) ** 2, data.weight)
         radius = self.radius * jnp.sqrt(jnp.sum(spread) / jnp.where(n > 0, n, 1.0))
 
-        quantile = bisect(AverageCost(cost, data.y, data.weight), x, Reals())
+        quantile = bisect(AverageCost(cost, data.y, data.weight), batch.x, Reals())
         loss, gain = cost.price - cost.salvage, cost.price - cost.cost
         margin = radius * loss / (2.0 * jnp.sqrt(jnp.sum(gain * loss)))
         best = problem.feasible.project(quantile - margin)

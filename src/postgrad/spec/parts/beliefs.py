@@ -168,16 +168,9 @@ class KnownBelief(TomlTable):
         return beliefs.Known(_theta(self.theta, parameters))
 
 
+_Conjugate = NormalBelief | NormalInverseGammaBelief | GammaBelief | InverseGammaBelief | BetaBelief
 AnyBelief = Annotated[
-    GridBelief
-    | NormalBelief
-    | NormalInverseGammaBelief
-    | GammaBelief
-    | InverseGammaBelief
-    | BetaBelief
-    | GaussianBelief
-    | KnownBelief,
-    Field(discriminator="kind"),
+    GridBelief | _Conjugate | GaussianBelief | KnownBelief, Field(discriminator="kind")
 ]
 
 

@@ -52,15 +52,11 @@ def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path
         above = ", above hindsight" if "hindsight" in curves else ""
         axes.set_title(title, **_OWN_WORDS)
         axes.set_ylabel(f"cost so far{above}")
-        legend = axes.legend(loc="upper left", title="total cost", alignment="left")
-        legend.set_frame_on(True)
-        legend.get_frame().set(facecolor="white", edgecolor="none", alpha=0.85)
-        items = len(result.items)
-        axes.set_xlabel(
-            f"scored day, {result.dates[result.burn_in]} to {result.dates[-1]}; "
-            f"{items} item{'s' if items > 1 else ''}; curves may leave the frame",
-            **_OWN_WORDS,
-        )
+        frame = {"frameon": True, "facecolor": "white", "edgecolor": "none", "framealpha": 0.85}
+        axes.legend(loc="upper left", title="total cost", alignment="left", **frame)
+        when = f"{result.dates[result.burn_in]} to {result.dates[-1]}"
+        items = "1 item" if len(result.items) == 1 else f"{len(result.items)} items"
+        axes.set_xlabel(f"scored day, {when}; {items}; curves may leave the frame", **_OWN_WORDS)
     return files
 
 
@@ -126,12 +122,10 @@ def _draw_posterior(axes: "Axes", agent: Agent, stages: np.ndarray) -> None:
         name = f"theta{key}" + ("[0]" if named[key].ndim > 1 else "")
         flat = named[key].reshape(_DRAWS, -1)[:, 0]
         rows.append(np.quantile(flat, _QUANTILES))
-    quantiles = np.stack(rows)
-    axes.plot(chosen, quantiles[:, 0], color=_BLUE, lw=1.5)
-    for i, alpha in ((1, 0.15), (3, 0.25)):
-        axes.fill_between(
-            chosen, quantiles[:, i], quantiles[:, i + 1], color=_BLUE, alpha=alpha, lw=0
-        )
+    median, low_90, high_90, low_50, high_50 = np.stack(rows, axis=1)
+    axes.plot(chosen, median, color=_BLUE, lw=1.5)
+    for low, high, alpha in ((low_90, high_90, 0.15), (low_50, high_50, 0.25)):
+        axes.fill_between(chosen, low, high, color=_BLUE, alpha=alpha, lw=0)
     axes.set_ylabel(f"posterior of {name}\nmedian, 50 % and 90 %")
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,14 @@ from jax import random
 
 from postgrad.errors import SettingError
 from postgrad.research.json_types import as_json_types
+from postgrad.spec.reworded import reworded
 from postgrad.spec.spec_agents import SpecAgents, Stream
 
 # Posterior draws for ArviZ, whose diagnostics expect several chains.
 _CHAINS, _DRAWS = 4, 1000
 
 
-def write(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> int:
+def write(agents: SpecAgents, streams: Sequence[Stream], out: Path) -> int:
     """Write the histories of streams as .csv or .json, or their posteriors as .nc.
 
     Returns:
@@ -30,13 +31,11 @@ def write(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> int:
     writers = {".csv": _write_csv, ".json": _write_json, ".nc": _write_arviz}
     if out.suffix not in writers:
         raise SettingError(f"out must end in .csv, .json or .nc, got {out.name!r}")
-    try:
+    with reworded(f"cannot write {out}", SettingError, OSError):
         return writers[out.suffix](agents, streams, out)
-    except OSError as error:
-        raise SettingError(f"cannot write {out}: {error.strerror or error}") from error
 
 
-def _lines(agents: SpecAgents, streams: Iterable[Stream]) -> Iterator[dict[str, Any]]:
+def _lines(agents: SpecAgents, streams: Sequence[Stream]) -> Iterator[dict[str, Any]]:
     """One line for each batch and item."""
     for item, group in streams:
         for record in agents.agent(item, group).history():
@@ -60,7 +59,7 @@ def _lines(agents: SpecAgents, streams: Iterable[Stream]) -> Iterator[dict[str, 
                 }
 
 
-def _write_csv(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> int:
+def _write_csv(agents: SpecAgents, streams: Sequence[Stream], out: Path) -> int:
     count = 0
     with out.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -71,13 +70,13 @@ def _write_csv(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> int:
     return count
 
 
-def _write_json(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> int:
+def _write_json(agents: SpecAgents, streams: Sequence[Stream], out: Path) -> int:
     lines = list(_lines(agents, streams))
     out.write_text(json.dumps(lines, allow_nan=False, indent=1))
     return len(lines)
 
 
-def _write_arviz(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> int:
+def _write_arviz(agents: SpecAgents, streams: Sequence[Stream], out: Path) -> int:
     import warnings
 
     try:
@@ -87,15 +86,12 @@ def _write_arviz(agents: SpecAgents, streams: Iterable[Stream], out: Path) -> in
     except ImportError as error:
         raise SettingError("files for ArviZ (.nc) need the package arviz: install it") from error
     draws: dict[str, np.ndarray] = {}
-    count = 0
     for item, group in streams:
         belief = agents.agent(item, group).belief
-        thetas = belief.sample(random.key(0), (_CHAINS, _DRAWS))
-        named, _ = jax.tree.flatten_with_path(thetas)
+        named, _ = jax.tree.flatten_with_path(belief.sample(random.key(0), (_CHAINS, _DRAWS)))
         place = item if group is None else f"{item}, {group}"
         for path, leaf in named:
             name = f"{place}: theta{jax.tree_util.keystr(path)}"
             draws[name.replace("/", "%2F")] = np.asarray(leaf)  # in NetCDF, slashes make groups
-        count += 1
     arviz.from_dict(posterior=draws).to_netcdf(str(out))
-    return count
+    return len(streams)

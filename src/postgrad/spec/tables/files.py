@@ -1,4 +1,4 @@
-"""Rows of data from files and frames: CSV, JSON lines, Parquet, and the Arrow interface.
+"""Rows of data from files: CSV, JSON lines and Parquet.
 
 Files come from anywhere, so their content is not trusted: rows have a greatest length, numbers must
 be finite, nested values are refused, and no content is executed.
@@ -17,6 +17,7 @@ import numpy as np
 
 from postgrad.errors import DataError
 from postgrad.numerics.validate import arrow
+from postgrad.spec.reworded import reworded
 
 _LONGEST = 1_000_000  # characters of one row
 _WAIT_S = 0.2  # between two attempts to read more of a file that is followed
@@ -40,7 +41,7 @@ def rows(source: str | Path, *, follow: bool = False) -> Iterator[Row]:
         return
     path = Path(source)
     kind = path.suffix.lower()
-    try:
+    with reworded(f"cannot read {path}", DataError, OSError):
         if kind == ".parquet":
             yield from _of_parquet(path)
         elif kind in (".csv", ".jsonl", ".ndjson"):
@@ -49,20 +50,6 @@ def rows(source: str | Path, *, follow: bool = False) -> Iterator[Row]:
                 yield from read(_lines(file, follow))
         else:
             raise DataError(f"data must be .csv, .jsonl, .ndjson or .parquet, got {path.name!r}")
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def of_frame(frame: Any) -> Iterator[Row]:
-    """The rows of a frame with the Arrow interface: pandas, polars, pyarrow and others.
-
-    Raises:
-        DataError: If the frame has no Arrow interface.
-    """
-    if not hasattr(frame, "__arrow_c_stream__"):
-        raise DataError(f"a frame must have the Arrow interface, got {type(frame).__name__}")
-    for batch in arrow().table(frame).to_batches():
-        yield from batch.to_pylist()
 
 
 def number(row: Row, column: str, where: str) -> float | None:
@@ -122,10 +109,8 @@ def _lines(file: Any, follow: bool) -> Iterator[str]:
     while True:
         line += file.readline(_LONGEST + 1 - len(line))
         if line.endswith(b"\n") or (line and not follow and len(line) <= _LONGEST):
-            try:
+            with reworded("data must be UTF-8 text", DataError, UnicodeDecodeError):
                 yield line.decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                raise DataError(f"data must be UTF-8 text: {error}") from error
             line = b""
         elif len(line) > _LONGEST:
             raise DataError(f"a line has more than {_LONGEST} characters")
@@ -193,9 +178,6 @@ def _of_parquet(path: Path) -> Iterator[Row]:
     pyarrow = arrow()
     from pyarrow import parquet
 
-    try:
-        file = parquet.ParquetFile(path)
-        for batch in file.iter_batches(batch_size=1024):
+    with reworded(f"{path} is no Parquet file", DataError, pyarrow.ArrowException):
+        for batch in parquet.ParquetFile(path).iter_batches(batch_size=1024):
             yield from batch.to_pylist()
-    except pyarrow.ArrowException as error:
-        raise DataError(f"{path} is no Parquet file: {error}") from error

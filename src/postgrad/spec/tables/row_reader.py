@@ -45,15 +45,13 @@ def dated_rows(rows: Iterable[Row], data: Columns, split: AnySplit | None) -> It
         date = f"{count}" if data.date is None else text(row, data.date, where)
         values = _values(row, data, where)
         columns = [data.decision] if isinstance(data.decision, str) else data.decision or []
+        in_force = zip(values, columns, strict=bool(columns))
         yield DatedRow(
             id=date if data.id is None else text(row, data.id, where),
             date=date,
             group=None if split is None else _group(row, date, split, where),
             values=values,
-            decisions={
-                item: number(row, column, where)
-                for item, column in zip(values, columns, strict=bool(columns))
-            },
+            decisions={item: number(row, column, where) for item, column in in_force},
         )
 
 
@@ -125,10 +123,8 @@ def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DatedDe
     counts: collections.Counter[str] = collections.Counter()
     for row in rows:
         if groups.setdefault(row.date, row.group) != row.group:
-            raise DataError(
-                f"{row.date} is in two groups, {groups[row.date]!r} and {row.group!r}; all rows "
-                f"of a date must have the same"
-            )
+            two = f"{row.date} is in two groups, {groups[row.date]!r} and {row.group!r}"
+            raise DataError(f"{two}; all rows of a date must have the same")
         counts[row.date] += 1
         for item, value in row.values.items():
             if (row.date, item) in cells:
@@ -138,11 +134,8 @@ def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DatedDe
     if not cells:
         raise DataError("there are no rows to learn from")
     dates = _in_order(list(counts))
-    empty = (None, None)
-    table = np.asarray(
-        [[cells.get((date, item), empty) for item in names] for date in dates], float
-    )
-    demand, decisions = np.moveaxis(table, -1, 0)  # NaN where there was None
+    table = [[cells.get((date, item), (None, None)) for item in names] for date in dates]
+    demand, decisions = np.moveaxis(np.asarray(table, float), -1, 0)  # NaN where there was None
     named = tuple(group for date in dates if (group := groups[date]) is not None)
     return DatedDemand(
         demand=demand,

@@ -19,7 +19,7 @@ from postgrad.research.paper.claims import (
     unbiased,
 )
 from postgrad.research.paper.claims.simulations import run_all
-from postgrad.research.progress import RunStages, silent
+from postgrad.research.progress import RunStages, at, silent
 
 
 def assess(
@@ -45,10 +45,8 @@ def assess(
     runs = as_count(runs, SettingError, "runs")
     modules = (independent_data, dependent_data, rates)
     planned = [module.simulations(runs) for module in modules]
-    counter = RunStages(
-        lambda label, done, total: progress(f"claims: {label}", done, total),
-        sum(plan.runs * plan.horizon for group in planned for plan in group.values()),
-    )
+    total = sum(plan.runs * plan.horizon for group in planned for plan in group.values())
+    counter = RunStages(at("claims", progress), total)
     found = [*convergence.claims(summary), *unbiased.claims(runs, seed, counter)]
     for module, group in zip(modules, planned, strict=True):
         found += module.claims(run_all(group, seed, counter))

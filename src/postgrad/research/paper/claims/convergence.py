@@ -38,16 +38,13 @@ def _claim(summary: Mapping[str, Any], name: str) -> Claim:
     diverged = experiment["algorithms"]["bayesian-sgd"]["diverged"]
     runs = experiment["runs"] - diverged
     course = ", ".join(f"{e} at t = {t}" for t, e in zip(_STAGES, at, strict=True))
-    return Claim(
-        label,
-        text,
-        f"error {course}; slope {b} from t = 100 to 1000 ({runs} runs; {diverged} more diverged)",
-        runs,
-        [
-            Statement("slope of log error in log t from t = 100 to 1000", b, _FALLING),
-            Statement("share of the first error left at t = 1000", share, _SMALL),
-        ],
-    )
+    counts = f"{runs} runs; {diverged} more diverged"
+    measured = f"error {course}; slope {b} from t = 100 to 1000 ({counts})"
+    statements = [
+        Statement("slope of log error in log t from t = 100 to 1000", b, _FALLING),
+        Statement("share of the first error left at t = 1000", share, _SMALL),
+    ]
+    return Claim(label, text, measured, runs, statements)
 
 
 def slope(before: Estimate, after: Estimate) -> Estimate:

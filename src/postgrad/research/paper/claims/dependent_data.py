@@ -12,7 +12,15 @@ from postgrad.algorithm.gradients import Partial
 from postgrad.algorithm.presets import paper
 from postgrad.beliefs import Grid, Known
 from postgrad.research.paper.claims.claim import Claim, Statement, listed
-from postgrad.research.paper.claims.error_curves import ALIKE, EARLY, LATE, Errors, Paired, period
+from postgrad.research.paper.claims.error_curves import (
+    ALIKE,
+    EARLY,
+    LATE,
+    POSITIVE,
+    Errors,
+    Paired,
+    period,
+)
 from postgrad.research.paper.claims.learning import Learning, bounded
 from postgrad.research.paper.claims.simulations import PlannedSimulation, shared
 from postgrad.research.paper.claims.verdicts import Estimate, Within
@@ -22,7 +30,6 @@ from postgrad.research.simulation import Simulation
 
 _RUNS = 10  # runs here for each run of the summary
 _LEARNING = range(1, 101)  # while the posteriors differ
-_POSITIVE = Within(low=0.0)
 _CONCENTRATED = Within(low=0.99)
 _STABLE_POINT = 3.2  # where E grad_x h(x, xi) = 2 (x - 5) + (x + 4) / 2 vanishes
 _NEAR = 0.05  # a tenth of the way from there to the optimum
@@ -82,13 +89,11 @@ def concentration(beliefs: Mapping[str, np.ndarray]) -> Claim:
         Statement(f"pi_t(theta_c), {name}", Estimate.mean(belief[:, -1]), _CONCENTRATED)
         for name, belief in beliefs.items()
     ]
-    return Claim(
-        "posterior-concentrates",
-        "The posterior concentrates on the true parameter, though the data depend on the decision.",
-        f"at the last stage: {listed(statements, runs)}",
-        runs,
-        statements,
+    text = (
+        "The posterior concentrates on the true parameter, though the data depend on the decision."
     )
+    measured = f"at the last stage: {listed(statements, runs)}"
+    return Claim("posterior-concentrates", text, measured, runs, statements)
 
 
 def acceleration(beliefs: Mapping[str, np.ndarray]) -> Claim:
@@ -97,21 +102,14 @@ def acceleration(beliefs: Mapping[str, np.ndarray]) -> Claim:
     Args:
         beliefs: pi_t(theta_c), (run, stage), for each batch size, in increasing order.
     """
-    runs = len(next(iter(beliefs.values())))
-    mean = {
-        name: b[:, _LEARNING.start : _LEARNING.stop].mean(axis=1) for name, b in beliefs.items()
-    }
+    runs, gain = len(next(iter(beliefs.values()))), Paired(beliefs).difference
     statements = [
-        Statement(f"gain, {more} over {less}", Estimate.mean(mean[more] - mean[less]), _POSITIVE)
-        for less, more in itertools.pairwise(mean)
+        Statement(f"gain, {more} over {less}", gain(more, less, _LEARNING), POSITIVE)
+        for less, more in itertools.pairwise(beliefs)
     ]
-    return Claim(
-        "posterior-faster",
-        "The more data a stage brings, the faster the posterior concentrates.",
-        f"in the mean of pi_t(theta_c) {period(_LEARNING)}: {listed(statements, runs)}",
-        runs,
-        statements,
-    )
+    text = "The more data a stage brings, the faster the posterior concentrates."
+    measured = f"in the mean of pi_t(theta_c) {period(_LEARNING)}: {listed(statements, runs)}"
+    return Claim("posterior-faster", text, measured, runs, statements)
 
 
 def batch_sizes(when: str, errors: Errors, stages: range, runs: int) -> Claim:
@@ -120,15 +118,10 @@ def batch_sizes(when: str, errors: Errors, stages: range, runs: int) -> Claim:
         Statement(f"error ratio, {name} to {_KNOWN}", errors.ratio(name, _KNOWN, stages), ALIKE)
         for name in _SIZES
     ]
-    return Claim(
-        f"batch-size-{when}",
-        f"The number of data a stage makes no notable difference to the decision's error, {when} "
-        "in the run.",
-        f"mean error {period(stages)}: {_KNOWN} {errors.mean(_KNOWN, stages)}; "
-        f"{listed(statements, runs)}",
-        runs,
-        statements,
-    )
+    text = "The number of data a stage makes no notable difference to the decision's error, "
+    known = f"{_KNOWN} {errors.mean(_KNOWN, stages)}"
+    measured = f"mean error {period(stages)}: {known}; {listed(statements, runs)}"
+    return Claim(f"batch-size-{when}", f"{text}{when} in the run.", measured, runs, statements)
 
 
 def stable_point(blind: np.ndarray, seeing: np.ndarray) -> Claim:
@@ -138,16 +131,13 @@ def stable_point(blind: np.ndarray, seeing: np.ndarray) -> Claim:
         blind: The last decision of each run of repeated gradient descent.
         seeing: That of Algorithm 2.2.
     """
-    x_star = float(_instance().x_star)
+    runs, x_star = len(blind), float(_instance().x_star)
     statements = [
         Statement(f"last x, {name}", Estimate.mean(ends), Within(x - _NEAR, x + _NEAR))
         for name, ends, x in ((_BLIND, blind, _STABLE_POINT), ("Bayesian-SGD", seeing, x_star))
     ]
-    return Claim(
-        "stable-point",
+    text = (
         "Without the gradient's second term the descent ends at the performatively stable point, "
-        "which is not the optimum; with it, at the optimum.",
-        f"mean of the {listed(statements, len(blind))}",
-        len(blind),
-        statements,
+        "which is not the optimum; with it, at the optimum."
     )
+    return Claim("stable-point", text, f"mean of the {listed(statements, runs)}", runs, statements)

@@ -13,6 +13,7 @@ from postgrad.research.paper.claims.verdicts import Estimate, Within
 EARLY = range(1, 11)
 LATE = range(1000, 1001)
 ALIKE = Within(0.8, 1.25)
+POSITIVE = Within(low=0.0)
 
 
 def period(stages: range) -> str:

@@ -1,7 +1,7 @@
 """Claims where data do not depend on the decision: three algorithms, early, late, and why."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array
@@ -14,6 +14,7 @@ from postgrad.research.paper.claims.error_curves import (
     ALIKE,
     EARLY,
     LATE,
+    POSITIVE,
     Errors,
     Paired,
     Summarised,
@@ -21,19 +22,21 @@ from postgrad.research.paper.claims.error_curves import (
     period,
 )
 from postgrad.research.paper.claims.simulations import PlannedSimulation, shared
-from postgrad.research.paper.claims.verdicts import Within
 from postgrad.research.paper.experiments import ALGORITHMS
 from postgrad.research.problems import Instance, newsvendor, quadratic
 from postgrad.research.simulation import Simulation
 
 _RUNS, _NEWSVENDOR_RUNS = 20, 4  # runs here for each run of the summary
-_POSITIVE = Within(low=0.0)
 _ALGORITHMS = ("bayesian-sgd", "mle", "known")
 _NEWSVENDOR = "newsvendor-independent"
-_QUADRATICS: dict[str, Callable[[], Instance]] = {
-    "quadratic-1d-independent": quadratic.univariate_independent,
-    "quadratic-2d-independent": quadratic.multivariate_independent,
-}
+
+
+def _instances() -> dict[str, Instance]:
+    return {
+        "quadratic-1d-independent": shared(quadratic.univariate_independent),
+        "quadratic-2d-independent": shared(quadratic.multivariate_independent),
+        _NEWSVENDOR: shared(newsvendor.independent),
+    }
 
 
 def _estimate(state: State) -> Array:
@@ -47,8 +50,7 @@ def simulations(runs: int) -> dict[str, PlannedSimulation]:
     And on the newsvendor, where a stage takes long, for the early stages.
     """
     planned: dict[str, PlannedSimulation] = {}
-    for name, make in (_QUADRATICS | {_NEWSVENDOR: newsvendor.independent}).items():
-        instance = shared(make)
+    for name, instance in _instances().items():
         algorithm = BayesianSGD(instance.problem, **paper(gradient=Pathwise()))
         for key in _ALGORITHMS:
             options: dict[str, Any] = {"runs": _RUNS * runs}
@@ -64,17 +66,17 @@ def simulations(runs: int) -> dict[str, PlannedSimulation]:
 def claims(results: Mapping[str, Simulation]) -> list[Claim]:
     """What the simulations say: on the quadratics, and on the newsvendor at early stages."""
     found = []
-    for name, make in _QUADRATICS.items():
-        instance = shared(make)
+    for name, instance in _instances().items():
         of = {key: results[f"{name}: {key}"] for key in _ALGORITHMS}
         runs = len(of["known"].decisions)
         errors = Paired({key: result.errors(instance.x_star) for key, result in of.items()})
+        if name == _NEWSVENDOR:
+            found += observations(name, errors, runs, (EARLY,))
+            continue
         theta = np.asarray(instance.theta)
         beliefs = Paired({key: np.abs(of[key].record - theta) for key in ("bayesian-sgd", "mle")})
         found += [*observations(name, errors, runs), _reason(name, beliefs, runs)]
-    x_star = shared(newsvendor.independent).x_star
-    early = {key: results[f"{_NEWSVENDOR}: {key}"].errors(x_star) for key in _ALGORITHMS}
-    return found + observations(_NEWSVENDOR, Paired(early), len(early["known"]), (EARLY,))
+    return found
 
 
 def from_summary(summary: Mapping[str, Any]) -> list[Claim]:
@@ -94,33 +96,26 @@ def observations(
 
 
 class _Observation(NamedTuple):
-    """What the paper sees in several figures: how the errors of pairs of algorithms compare."""
+    """What the paper sees in several figures: how the errors of pairs of algorithms compare.
+
+    At early stages one error is larger than the other, at late stages they are alike.
+    """
 
     id: str
     text: str
     stages: range
     pairs: tuple[tuple[str, str], ...]
-    comparison: Literal["difference", "ratio"]
-    requirement: Within
 
     def claim(self, name: str, errors: Errors, runs: int) -> Claim:
-        compare, word = getattr(errors, self.comparison), {"difference": "-", "ratio": "to"}
+        what, compare, rule = "error ratio, {} to {}", errors.ratio, ALIKE
+        if self.stages == EARLY:
+            what, compare, rule = "error difference, {} - {}", errors.difference, POSITIVE
         statements = [
-            Statement(
-                f"error {self.comparison}, {one} {word[self.comparison]} {other}",
-                compare(one, other, self.stages),
-                self.requirement,
-            )
-            for one, other in self.pairs
+            Statement(what.format(*pair), compare(*pair, self.stages), rule) for pair in self.pairs
         ]
         means = ", ".join(f"{key} {errors.mean(key, self.stages)}" for key in _ALGORITHMS)
-        return Claim(
-            f"{self.id}-{name}",
-            f"{self.text} ({name}).",
-            f"mean error {period(self.stages)}: {means}; {listed(statements, runs)}",
-            runs,
-            statements,
-        )
+        measured = f"mean error {period(self.stages)}: {means}; {listed(statements, runs)}"
+        return Claim(f"{self.id}-{name}", f"{self.text} ({name}).", measured, runs, statements)
 
 
 _AGAINST_KNOWN = (("bayesian-sgd", "known"), ("mle", "known"))
@@ -130,24 +125,15 @@ _OBSERVATIONS = (
         "While data are few, the benchmark that knows theta beats Bayesian-SGD and MLE",
         EARLY,
         _AGAINST_KNOWN,
-        "difference",
-        _POSITIVE,
     ),
     _Observation(
-        "alike-late",
-        "In the long run the three algorithms do equally well",
-        LATE,
-        _AGAINST_KNOWN,
-        "ratio",
-        ALIKE,
+        "alike-late", "In the long run the three algorithms do equally well", LATE, _AGAINST_KNOWN
     ),
     _Observation(
         "bayes-before-mle",
         "In the first stages Bayesian-SGD does a little better than MLE",
         EARLY,
         (("mle", "bayesian-sgd"),),
-        "difference",
-        _POSITIVE,
     ),
 )
 
@@ -160,12 +146,10 @@ def _reason(name: str, beliefs: Errors, runs: int) -> Claim:
     """
     gap = beliefs.difference("mle", "bayesian-sgd", EARLY)
     what = f"difference in |theta error| {period(EARLY)}, mle - posterior mean"
-    statements = [Statement(what, gap, _POSITIVE)]
-    return Claim(
-        f"average-before-estimate-{name}",
+    statements = [Statement(what, gap, POSITIVE)]
+    text = (
         "With few data the Bayesian average is nearer to the true objective than the objective at "
-        f"the maximum-likelihood estimate; given as the reason for bayes-before-mle ({name}).",
-        listed(statements, runs),
-        runs,
-        statements,
+        f"the maximum-likelihood estimate; given as the reason for bayes-before-mle ({name})."
     )
+    measured = listed(statements, runs)
+    return Claim(f"average-before-estimate-{name}", text, measured, runs, statements)

@@ -61,11 +61,9 @@ def bounded(truth: np.ndarray, d: np.ndarray) -> Claim:
         Statement(f"sum of d_t over t < {_STAGES}", Estimate.mean(total), Within(high=bound)),
         Statement("that sum less the fall of w_t", Estimate.mean(balance), Zero(_SHARE * bound)),
     ]
-    return Claim(
-        "learning-bounded",
+    text = (
         "With w_t = -log pi_t(theta_c) and d_t the divergence of what is foreseen from the truth, "
-        "each stage takes E d_t from E w_t, so that E sum_t d_t is at most w_0.",
-        f"w_t = -log pi_t(theta_c) starts at {bound:.4f}; {listed(statements, len(d))}",
-        len(d),
-        statements,
+        "each stage takes E d_t from E w_t, so that E sum_t d_t is at most w_0."
     )
+    measured = f"w_t = -log pi_t(theta_c) starts at {bound:.4f}; {listed(statements, len(d))}"
+    return Claim("learning-bounded", text, measured, len(d), statements)

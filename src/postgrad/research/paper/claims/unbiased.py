@@ -23,12 +23,11 @@ _DRAWS = 4000  # draws for each run of the summary
 _OBSERVATIONS = 3  # that the posterior is computed from
 # The quadratics curve at least as much as x^2, so a bias of 0.1 moves the solution by 0.05 at most.
 _MARGIN = 0.1
-_DECISIONS: dict[int, list[Any]] = {  # by the number of axes of x
-    0: [0.0, 2.0, 4.0],
-    1: [[0.0, 1.0], [1.0, 3.0], [3.0, 2.0]],
-}
+# By the number of axes of x.
+_DECISIONS: dict[int, Any] = {0: [0.0, 2.0, 4.0], 1: [[0.0, 1.0], [1.0, 3.0], [3.0, 2.0]]}
 
-Makers = Sequence[Callable[[], Instance]]
+Maker = Callable[[], Instance]
+Makers = Sequence[Maker]
 INDEPENDENT: Makers = (quadratic.univariate_independent, quadratic.multivariate_independent)
 DEPENDENT: Makers = (quadratic.univariate_dependent, quadratic.multivariate_dependent)
 
@@ -60,20 +59,15 @@ def unbiasedness(
         found |= _biases(gradient, make, draws, random.fold_in(random.key(seed), i))
     worst = max(found.values(), key=lambda bias: abs(bias.z))
     rule = Zero(_MARGIN, comparisons=len(found))
-    return Claim(
-        f"unbiased-{kind}",
-        f"The mean of the decision-{kind} gradient estimator is the gradient of the Bayesian "
-        "average.",
-        f"of {len(found)} biases the one farthest from zero is {worst}, z = {worst.z:.2g} "
-        f"({draws} draws each)",
-        draws,
-        [Statement(what, bias, rule) for what, bias in found.items()],
-    )
+    estimator = f"decision-{kind} gradient estimator"
+    text = f"The mean of the {estimator} is the gradient of the Bayesian average."
+    farthest = f"{worst}, z = {worst.z:.2g} ({draws} draws each)"
+    measured = f"of {len(found)} biases the one farthest from zero is {farthest}"
+    statements = [Statement(what, bias, rule) for what, bias in found.items()]
+    return Claim(f"unbiased-{kind}", text, measured, draws, statements)
 
 
-def _biases(
-    gradient: Gradient, make: Callable[[], Instance], draws: int, key: Array
-) -> dict[str, Estimate]:
+def _biases(gradient: Gradient, make: Maker, draws: int, key: Array) -> dict[str, Estimate]:
     """The mean error of the estimates at each decision, coordinate by coordinate."""
     instance = shared(make)
     problem, belief = instance.problem, early_posterior(instance, random.fold_in(key, 0))
