@@ -1,4 +1,7 @@
-"""Independent solutions of min_z |z - v|^2, z in X, to check projections against."""
+"""Independent solutions of min_z sum_i m_i (z_i - v_i)^2, z in X, to check projections against.
+
+All take v and the metric m, which is 1 if not given.
+"""
 
 import numpy as np
 from scipy.optimize import brentq, lsq_linear, nnls
@@ -55,7 +58,12 @@ def size(*points):
 def linear(A, b):
     """The solution for a set of linear constraints, with x flattened."""
     A, b = np.asarray(A, float), np.asarray(b, float)
-    return lambda v: least_distance(A, b, v.ravel()).reshape(v.shape)
+
+    def solve(v, metric=1.0):
+        s = np.broadcast_to(np.sqrt(metric), v.shape).ravel()
+        return (least_distance(A / s, b, v.ravel() * s) / s).reshape(v.shape)
+
+    return solve
 
 
 def box_rows(low, high):
@@ -76,14 +84,15 @@ def budget(low, high, weights, total):
 
 
 def round_ball(center, radius):
-    """Stationarity x - v + mu (x - center) = 0 with the multiplier mu >= 0 found numerically."""
+    """Stationarity m (x - v) + mu (x - center) = 0 with mu >= 0 found numerically."""
 
-    def solve(v):
+    def solve(v, metric=1.0):
         y = v - center
         length = np.sqrt(np.sum(y**2))
         if length <= radius:
             return v
-        mu = brentq(lambda mu: length / (1 + mu) - radius, 0.0, length / radius, xtol=1e-14)
-        return center + y / (1 + mu)
+        excess = lambda mu: np.sqrt(np.sum((y * metric / (metric + mu)) ** 2)) - radius  # noqa: E731
+        mu = brentq(excess, 0.0, np.max(metric) * length / radius, xtol=1e-300, rtol=1e-15)
+        return center + y * metric / (metric + mu)
 
     return solve

@@ -37,7 +37,7 @@ class Example(NamedTuple):
     name: str
     set: FeasibleSet
     shape: tuple[int, ...]
-    solve: Callable[[np.ndarray], np.ndarray]  # the quadratic programme, solved independently
+    solve: Callable[..., np.ndarray]  # the quadratic programme, solved independently
 
 
 INF = np.inf
@@ -63,19 +63,28 @@ MATRIX = np.array([[0.5, 2.0], [1.0, 3.0]])
 def blocks(*parts):
     """Solutions of parts (solve, size) of a vector, one after the other."""
 
-    def solve(v):
+    def solve(v, metric=1.0):
         ends = np.cumsum([size for _, size in parts])[:-1]
-        pairs = zip(parts, np.split(v, ends), strict=True)
-        return np.concatenate([solve(block) for (solve, _), block in pairs])
+        metric = np.broadcast_to(metric, v.shape)
+        three = zip(parts, np.split(v, ends), np.split(metric, ends), strict=True)
+        return np.concatenate([solve(block, part) for (solve, _), block, part in three])
 
     return solve
 
 
+def itself(v, metric=1.0):
+    return v
+
+
+def always(point):
+    return lambda v, metric=1.0: np.array(point)
+
+
 # By the name of the class: (name, set, shape of x, the quadratic programme solved independently).
 SETS = {
-    "Reals": [("scalar", Reals(), (), lambda v: v), ("matrix", Reals(), (2, 3), lambda v: v)],
+    "Reals": [("scalar", Reals(), (), itself), ("matrix", Reals(), (2, 3), itself)],
     "Box": [
-        ("scalar", Box(1.0, 100.0), (), lambda v: linear(*box_rows([1], [100]))(v)),
+        ("scalar", Box(1.0, 100.0), (), linear(*box_rows([1], [100]))),
         ("shared", Box(-1, 2), (3,), linear(*box_rows([-1] * 3, [2] * 3))),
         ("arrays", Box([0.0, -2.0], [1.0, -2.0]), (2,), linear(*box_rows([0, -2], [1, -2]))),
         ("half open", Box(0.0, INF), (2, 2), linear(*box_rows([0] * 4, [INF] * 4))),
@@ -99,7 +108,7 @@ SETS = {
         ("tight", Budget(0, 9, [1, 2, 4], 5), (3,), budget([0] * 3, [9] * 3, [1, 2, 4], 5)),
         ("open", Budget(0, INF, [1, 1], 1), (2,), budget([0] * 2, [INF] * 2, [1, 1], 1)),
         ("free", Budget(-INF, INF, [3, 4], 1), (2,), budget([-INF] * 2, [INF] * 2, [3, 4], 1)),
-        ("one point", Budget(0.1, 1, [1, 1, 1], 0.3), (3,), lambda v: np.full(3, 0.1)),
+        ("one point", Budget(0.1, 1, [1, 1, 1], 0.3), (3,), always([0.1] * 3)),
         ("matrix", Budget(-2, 4, MATRIX, -1.5), (2, 2), budget([-2] * 4, [4] * 4, MATRIX, -1.5)),
     ],
     "Polyhedron": [
@@ -108,7 +117,7 @@ SETS = {
         ("apex", Polyhedron(ROOF_A, ROOF_B), (3,), linear(ROOF_A, ROOF_B)),
         ("repeated", Polyhedron(REPEATED_A, REPEATED_B), (2,), linear(REPEATED_A, REPEATED_B)),
         ("plane", Polyhedron(PLANE_A, PLANE_B), (3,), linear(PLANE_A, PLANE_B)),
-        ("point", Polyhedron(POINT_A, POINT_B), (2,), lambda v: np.array([2.0, 1.0])),
+        ("point", Polyhedron(POINT_A, POINT_B), (2,), always([2.0, 1.0])),
         ("wedge", Polyhedron(WEDGE_A, WEDGE_B), (2,), linear(WEDGE_A, WEDGE_B)),
     ],
     "Product": [
@@ -125,7 +134,7 @@ SETS = {
             (5,),
             blocks(
                 (round_ball(0.0, 1.0), 2),
-                (lambda v: v, 1),
+                (itself, 1),
                 (budget([0] * 2, [9] * 2, [1, 2], 5), 2),
             ),
         ),

@@ -30,8 +30,10 @@ class Box(FeasibleSet):
     def __init__(self, low: npt.ArrayLike, high: npt.ArrayLike):
         self.low, self.high = as_bounds(low, high)
 
-    def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """min(max(x, low), high)."""
+    def project(
+        self, x: Float[Array, "..."], metric: Float[Array, "..."] | None = None
+    ) -> Float[Array, "..."]:
+        """min(max(x, low), high), in every metric: the entries do not share anything."""
         x = as_decision(x, np.broadcast_shapes(self.low.shape, self.high.shape))
         return projection_box(x, self.low, self.high).astype(x.dtype)
 
@@ -79,3 +81,11 @@ def as_decision(
     if not fits or (exact and x.shape != shape):
         raise DecisionError(f"x must have the shape {shape} of its feasible set, got {x.shape}")
     return x
+
+
+def as_metric(metric: Float[Array, "..."], x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """`metric` in units of its largest entry, so that nothing overflows that is made of it."""
+    metric = jnp.asarray(metric, float)
+    if metric.shape != x.shape:
+        raise DecisionError(f"metric must have the shape {x.shape} of x, got {metric.shape}")
+    return jnp.maximum(metric / jnp.max(metric), 1e-30)

@@ -1,5 +1,7 @@
 """A box whose entries share one budget."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ from jaxtyping import Array, Float
 
 from postgrad.errors import FeasibleSetError
 from postgrad.numerics.validate import as_array, as_number, is_concrete
-from postgrad.problem.feasible.box import as_bounds, as_decision
+from postgrad.problem.feasible.box import as_bounds, as_decision, as_metric
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 
@@ -16,7 +18,8 @@ class Budget(FeasibleSet):
     """X = {x : low <= x <= high, sum(weights * x) <= total}.
 
     Proj_X(x) = clip(x - lambda * weights, low, high), with the smallest lambda >= 0 that keeps the
-    budget. lambda is the price of the budget: zero if the budget does not bind.
+    budget. lambda is the price of the budget: zero if the budget does not bind. In a metric, the
+    price of entry i is lambda * weights_i / metric_i.
 
     Args:
         low: The lower bounds, a number or an array that broadcasts to weights; -inf for none.
@@ -62,47 +65,23 @@ class Budget(FeasibleSet):
                     f"sum(weights * low) must not exceed total, got {least.sum()} > {self.total}"
                 )
 
-    def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """clip(x - lambda * weights, low, high)."""
+    def project(
+        self, x: Float[Array, "..."], metric: Float[Array, "..."] | None = None
+    ) -> Float[Array, "..."]:
+        """clip(x - lambda * weights / metric, low, high)."""
         x = as_decision(x, self.weights.shape, exact=True)
         v, w, low, high = (jnp.ravel(each) for each in (x, self.weights, self.low, self.high))
-
-        def bought(price: Array) -> Array:
-            return jnp.clip(v - price * w, low, high)
-
-        def excess(each: Array) -> Array:
-            return jnp.sum(w * each) - self.total
-
-        # Entry i is at high up to the price leave[i], at low from arrive[i] on, and linear between,
-        # so the excess is linear between neighbouring knots, and falls.
-        leave, arrive = (v - high) / w, (v - low) / w
-        knots = jnp.sort(jnp.maximum(jnp.concatenate([jnp.zeros(1), leave, arrive]), 0.0))
-
-        # Bisection over the knots: the excess is positive at knots[first], and not at knots[last].
-        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-            first, last = ends
-            middle = (first + last) // 2
-            over = excess(bought(knots[middle])) > 0
-            return jnp.where(over, middle, first), jnp.where(over, last, middle)
-
-        ends = (jnp.asarray(0), jnp.asarray(knots.size - 1))
-        first, last = jax.lax.fori_loop(0, knots.size.bit_length(), halve, ends)
-
-        # On that segment one linear equation gives the price, and a second one corrects the
-        # decision: where x is far away, price * w is large and its rounding would break the budget.
-        # If no entry moves, the price is the last knot: infinite for infinite x, which gives NaN.
-        moving = (leave <= knots[first]) & (arrive >= knots[last])
-        slope = jnp.sum(jnp.where(moving, w**2, 0.0))
-        bound = bought(knots[first])
-        bound = bought(jnp.minimum(knots[first] + excess(bound) / slope, knots[last]))
-        rest = excess(bound) / slope
-        bound = jnp.clip(jnp.where(moving, bound - rest * w, bound), low, high)
-
-        free = jnp.clip(v, low, high)
-        nearest = jnp.where(excess(free) <= 0, free, bound)
+        if metric is None:
+            nearest = priced(v, w, w, low, high, self.total)
+        else:
+            pull = w / jnp.ravel(as_metric(metric, x))
+            nearest = priced_twice(v, w, pull, low, high, self.total)
         # The budget must be kept exactly, in whatever order its terms are added.
-        eps = v.size * jnp.finfo(v.dtype).eps * jnp.sum(jnp.abs(w * nearest))
-        spare = jnp.where(excess(nearest) > -eps, 2.0 * eps / jnp.sum(w), 0.0)
+        rounding = v.size * jnp.finfo(v.dtype).eps
+        eps = rounding * jnp.sum(jnp.abs(w * nearest))
+        # In a metric each entry gives its share, for their units may differ.
+        shift = 2.0 * (eps / jnp.sum(w) if metric is None else rounding * jnp.abs(nearest))
+        spare = jnp.where(jnp.sum(w * nearest) - self.total > -eps, shift, 0.0)
         nearest = jnp.maximum(nearest - spare, jnp.minimum(nearest, low))
         return nearest.reshape(x.shape).astype(x.dtype)
 
@@ -124,3 +103,71 @@ class Budget(FeasibleSet):
         affordable = jnp.where(some_other_is_free, jnp.inf, (self.total - spent) / self.weights)
         # Rounding must not put a bound below `low` where the budget buys nothing more.
         return self.low, jnp.maximum(jnp.minimum(self.high, affordable), self.low)
+
+
+def priced(
+    v: Float[Array, " n"],
+    w: Float[Array, " n"],
+    pull: Float[Array, " n"],
+    low: Float[Array, " n"],
+    high: Float[Array, " n"],
+    total: Float[Array, ""],
+    *,
+    equal: bool = False,
+) -> Float[Array, " n"]:
+    """clip(v - lambda * pull, low, high), with the lambda that keeps the budget.
+
+    Args:
+        v: What is wanted.
+        w: What a unit of each entry costs.
+        pull: How far a unit of lambda moves each entry: w, or w / metric.
+        low: The lower bounds.
+        high: The upper bounds.
+        total: The budget, which must lie between the sums of w * low and of w * high if `equal`.
+        equal: Whether all of it must be spent: then lambda may be negative.
+    """
+
+    def bought(price: Array) -> Array:
+        return jnp.clip(v - price * pull, low, high)
+
+    def excess(each: Array) -> Array:
+        return jnp.sum(w * each) - total
+
+    # Entry i is at high up to the price leave[i], at low from arrive[i] on, and linear between,
+    # so the excess is linear between neighbouring knots, and falls.
+    leave, arrive = (v - high) / pull, (v - low) / pull
+    knots = jnp.concatenate([jnp.zeros(1), leave, arrive])
+    knots = jnp.sort(jnp.maximum(knots, -jnp.inf if equal else 0.0))
+
+    # Bisection over the knots: the excess is positive at knots[first], and not at knots[last].
+    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        first, last = ends
+        middle = (first + last) // 2
+        over = excess(bought(knots[middle])) > 0
+        return jnp.where(over, middle, first), jnp.where(over, last, middle)
+
+    ends = (jnp.asarray(0), jnp.asarray(knots.size - 1))
+    first, last = jax.lax.fori_loop(0, knots.size.bit_length(), halve, ends)
+
+    # On that segment one linear equation gives the price, and a second one corrects the
+    # decision: where v is far away, price * pull is large and its rounding would break the budget.
+    # If no entry moves, the price is the last knot: infinite for infinite v, which gives NaN.
+    moving = (leave <= knots[first]) & (arrive >= knots[last])
+    slope = jnp.sum(jnp.where(moving, w * pull, 0.0))
+    bound = bought(knots[first])
+    bound = bought(jnp.minimum(knots[first] + excess(bound) / slope, knots[last]))
+    rest = excess(bound) / slope
+    bound = jnp.clip(jnp.where(moving, bound - rest * pull, bound), low, high)
+
+    free = jnp.clip(v, low, high)
+    return jnp.where(excess(free) == 0 if equal else excess(free) <= 0, free, bound)
+
+
+def priced_twice(v: Float[Array, " n"], *rest: Any, equal: bool = False) -> Float[Array, " n"]:
+    """`priced`, and once more, which moves the point by rounding errors at its own scale only.
+
+    Where entries move at very different speeds, rounding at the scale of v may mistake one segment
+    for the next, and so miss the budget.
+    """
+    again = lambda _, point: priced(point, *rest, equal=equal)  # noqa: E731
+    return jax.lax.fori_loop(0, 2, again, jnp.asarray(v, float))

@@ -12,12 +12,23 @@ class FeasibleSet(Module):
 
     Laws, checked for every final class of this room: the projection is feasible, idempotent,
     non-expansive, and equals the solution of the quadratic programme min_z |z - x|^2, z in X; it
-    lies within the bounds, and each finite bound is attained.
+    lies within the bounds, and each finite bound is attained. In a metric m it is feasible and
+    idempotent as well, and equals the solution of min_z sum_i m_i (z_i - x_i)^2, z in X; so it does
+    not depend on the units of x, if m is in the same units: with x_i in units of s_i, and m_i
+    times s_i^2, it is the same point.
     """
 
     @abc.abstractmethod
-    def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Proj_X(x): the point of X nearest to x in the Euclidean norm, in the shape of x."""
+    def project(
+        self, x: Float[Array, "..."], metric: Float[Array, "..."] | None = None
+    ) -> Float[Array, "..."]:
+        """Proj_X(x): the point z of X with the least sum_i metric_i (z_i - x_i)^2.
+
+        Args:
+            x: Any point.
+            metric: Positive numbers in the shape of x, of which only the ratios matter, and those
+                up to 1e30. None counts all entries alike: the Euclidean norm.
+        """
 
     @abc.abstractmethod
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from postgrad.errors import FeasibleSetError
 from postgrad.numerics.validate import as_array, is_concrete
-from postgrad.problem.feasible.box import as_decision
+from postgrad.problem.feasible.box import as_decision, as_metric
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -26,6 +26,7 @@ class Polyhedron(FeasibleSet):
     after finitely many steps with the exact solution, whether or not constraints are redundant,
     repeated or meet in one vertex. Rows that are nearly parallel without being so cost accuracy:
     about 1e-16 over their angle. The rows are scaled to unit length, so an excess is a distance.
+    In a metric m, y = sqrt(m) x is projected onto {y : (A / sqrt(m)) y <= b}.
 
     Args:
         A: One row per constraint, shape (m, d).
@@ -57,10 +58,13 @@ class Polyhedron(FeasibleSet):
                 "A x <= b must have a solution, got constraints that exclude all x"
             )
 
-    def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
-        """The solution x - A^T u; NaN if the set is empty."""
+    def project(
+        self, x: Float[Array, " d"], metric: Float[Array, " d"] | None = None
+    ) -> Float[Array, " d"]:
+        """The solution x - A^T u / metric; NaN if the set is empty."""
         x = as_decision(x, self.A.shape[1:], exact=True)
-        return _nearest(self.A, self.b, x.astype(jnp.float64)).astype(x.dtype)
+        scale = None if metric is None else jnp.sqrt(as_metric(metric, x))
+        return _nearest(self.A, self.b, x.astype(jnp.float64), scale).astype(x.dtype)
 
     def violation(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         """The largest entry of A x - b, in rows of unit length, or zero."""
@@ -94,12 +98,26 @@ class _Iterate(NamedTuple):
 
 @jax.jit
 def _nearest(
-    A: Float[Array, "m d"], b: Float[Array, " m"], v: Float[Array, " d"]
+    A: Float[Array, "m d"],
+    b: Float[Array, " m"],
+    v: Float[Array, " d"],
+    scale: Float[Array, " d"] | None = None,
 ) -> Float[Array, " d"]:
-    """The projection of v; NaN if A x <= b has no solution."""
+    """The projection of v in the metric scale^2; NaN if A x <= b has no solution."""
     # The first projection is exact to rounding at the scale of v; a second one, which mostly takes
     # no step, makes the point feasible to rounding at its own scale, and the projection idempotent.
-    x = jax.lax.fori_loop(0, 2, lambda _, point: _dual_active_set(A, b, point), v)
+
+    def once(i: Array, point: Array) -> Array:
+        if scale is None:
+            return _dual_active_set(A, b, point)
+        # The second one is Euclidean: where the scales differ much, entries of small scale have
+        # rounding errors of the size of the others, and feasible means so in the units of A and b.
+        unit = jnp.where(i == 0, scale, 1.0)
+        length = jnp.linalg.norm(A / unit, axis=1)
+        length = jnp.where(length == 0, 1.0, length)
+        return _dual_active_set(A / unit / length[:, None], b / length, point * unit) / unit
+
+    x = jax.lax.fori_loop(0, 2, once, v)
     feasible = jnp.all(A @ x - b <= 1e-9 * _scale(b, v, x))
     return jnp.where(feasible, x, jnp.nan)
 

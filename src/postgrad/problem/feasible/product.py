@@ -44,9 +44,14 @@ class Product(FeasibleSet):
                 f"{len(self.sizes)} sizes"
             )
 
-    def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
-        """Block by block."""
-        return jnp.concatenate([each.project(block) for each, block in self._blocks(x)])
+    def project(
+        self, x: Float[Array, " d"], metric: Float[Array, " d"] | None = None
+    ) -> Float[Array, " d"]:
+        """Block by block, each with its entries of the metric."""
+        if metric is None:
+            return jnp.concatenate([each.project(block) for each, block in self._blocks(x)])
+        pairs = zip(self._blocks(x), self._blocks(metric), strict=True)
+        return jnp.concatenate([each.project(block, part) for (each, block), (_, part) in pairs])
 
     def violation(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         """The largest violation of a block."""

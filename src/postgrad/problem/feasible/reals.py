@@ -13,8 +13,10 @@ class Reals(FeasibleSet):
     Proj_X(x) = x
     """
 
-    def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """x itself."""
+    def project(
+        self, x: Float[Array, "..."], metric: Float[Array, "..."] | None = None
+    ) -> Float[Array, "..."]:
+        """x itself, in every metric."""
         return as_decision(x, ())
 
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:

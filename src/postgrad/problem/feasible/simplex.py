@@ -7,14 +7,16 @@ from optax.projections import projection_simplex
 
 from postgrad.errors import FeasibleSetError
 from postgrad.numerics.validate import as_positive
-from postgrad.problem.feasible.box import as_decision
+from postgrad.problem.feasible.box import as_decision, as_metric
+from postgrad.problem.feasible.budget import priced_twice
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 
 class Simplex(FeasibleSet):
     """X = {x : x >= 0, sum(x) = total}.
 
-    Proj_X(x) = max(x - tau, 0), with tau such that the entries sum to total.
+    Proj_X(x) = max(x - tau, 0), with tau such that the entries sum to total; in a metric,
+    max(x - tau / metric, 0).
 
     Args:
         total: What the entries sum to, a positive number.
@@ -28,9 +30,16 @@ class Simplex(FeasibleSet):
     def __init__(self, total: npt.ArrayLike = 1.0):
         self.total = as_positive(total, FeasibleSetError, "total")
 
-    def project(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """max(x - tau, 0)."""
+    def project(
+        self, x: Float[Array, "..."], metric: Float[Array, "..."] | None = None
+    ) -> Float[Array, "..."]:
+        """max(x - tau / metric, 0)."""
         x = as_decision(x, ())
+        if metric is not None:  # a budget that must be spent, of which no entry gets more than all
+            one, pull = jnp.ones(x.size), 1.0 / jnp.ravel(as_metric(metric, x))
+            sides = jnp.zeros(x.size), self.total * one
+            p = priced_twice(jnp.ravel(x), one, pull, *sides, self.total, equal=True)
+            return p.reshape(x.shape).astype(x.dtype)
         # A common shift changes only tau, and entries more than `total` below the largest end at
         # zero wherever they start. So y holds numbers of the size of `total`, and the sum is exact
         # to rounding however far away x is.
