@@ -16,7 +16,6 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import numpy as np
 from jax import random
 from jaxtyping import Array, Float, Int, PyTree
@@ -34,7 +33,7 @@ from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import check_belief, first
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
-from postgrad.problem.batch import Batch
+from postgrad.problem.batch import Batch, by_rows
 from postgrad.problem.problem import Decision, Problem
 
 # What keys of a stage are for, far from the numbers that descents use.
@@ -254,8 +253,7 @@ class BayesianSGD(Policy):
         likelihood, before = self.problem.likelihood, state.belief
         key_belief, key_surprise = self._keys(state.stage, _BELIEF, _SURPRISE)
         belief = before.update(likelihood, *batch, key_belief)
-        log_f_hat = jax.vmap(lambda y: before.log_mixture(likelihood, batch.x, y))
-        log_predictive = log_f_hat(batch.y)
+        log_predictive = by_rows(lambda y: before.log_mixture(likelihood, batch.x, y), batch.y)
         foreseen = surprise(before, likelihood, *batch, key_surprise)
         return dataclasses.replace(state, belief=belief), Learned(log_predictive, foreseen)
 

@@ -17,7 +17,7 @@ from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_numbers
-from postgrad.problem.batch import Batch
+from postgrad.problem.batch import Batch, by_rows
 from postgrad.problem.problem import Decision, Model, Problem
 
 # From a world that does not change to one that a dozen batches describe.
@@ -89,7 +89,7 @@ class Adaptive(BatchBelief):
         """
 
         def predict(belief: Belief) -> Array:
-            log_f = jax.vmap(lambda y: belief.log_mixture(likelihood, batch.x, y))(batch.y)
+            log_f = by_rows(lambda y: belief.log_mixture(likelihood, batch.x, y), batch.y)
             return batch.total(log_f)
 
         log_weights = self.log_weights + self._each(predict)

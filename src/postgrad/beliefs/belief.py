@@ -121,7 +121,8 @@ class BeliefWithMemory(BatchBelief):
 
 def log_likelihood(likelihood: Model, theta: PyTree, batch: Batch) -> Float[Array, ""]:
     """sum_j w_j log f(y_j; x, theta)."""
-    return batch.total(log_density(likelihood(batch.x, theta), batch.y))
+    member = likelihood(batch.x, theta)
+    return batch.total_of(lambda y: log_density(member, y))
 
 
 def as_points(points: PyTree) -> PyTree:

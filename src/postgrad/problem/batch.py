@@ -1,11 +1,17 @@
 """Observations that arose under one decision."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from postgrad.problem.problem import Decision
+
+# Of larger batches so many rows are read at a time: a function of a row may take as much memory as
+# there are values of theta.
+_ROWS = 1024
 
 
 class Batch(NamedTuple):
@@ -32,3 +38,27 @@ class Batch(NamedTuple):
             return jnp.sum(each, axis=0)
         wide = self.weight.reshape(-1, *(1,) * (each.ndim - 1))
         return jnp.sum(jnp.where(wide > 0, wide * each, 0.0), axis=0)
+
+    def total_of(self, function: Callable[[Array], Array]) -> Float[Array, "..."]:
+        """sum_j w_j f(y_j) of a function of many rows, in memory that hardly grows with D."""
+        count = len(self.y)
+        if count <= _ROWS:
+            return self.total(function(self.y))
+
+        # Its derivatives compute a part anew instead of keeping what it was computed from.
+        @jax.checkpoint
+        def part(rows: tuple[Array, Array | None]) -> Array:
+            y, weight = rows
+            return Batch(self.x, y, weight).total(function(y))
+
+        whole, every = count - count % _ROWS, (self.y, self.weight)
+        parts = jax.tree.map(lambda row: row[:whole].reshape(-1, _ROWS, *row.shape[1:]), every)
+        total = jnp.sum(jax.lax.map(part, parts), axis=0)
+        return total if whole == count else total + part(jax.tree.map(lambda a: a[whole:], every))
+
+
+def by_rows(function: Callable[[Array], Array], y: Float[Array, "D ..."]) -> Array:
+    """A function of one row at each, in memory that hardly grows with D."""
+    if len(y) <= _ROWS:
+        return jax.vmap(function)(y)
+    return jax.lax.map(function, y, batch_size=_ROWS)
