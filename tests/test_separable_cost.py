@@ -23,13 +23,14 @@ def normal(x, theta):
 
 
 def adds(cost, model=normal):
-    return adds_over_coordinates(pg.Problem(cost, model), jnp.ones(2), jnp.asarray([1.0, 2.0]))
+    belief = pg.beliefs.Known(jnp.asarray([1.0, 2.0]))
+    return adds_over_coordinates(pg.Problem(cost, model), jnp.ones(2), belief)
 
 
 @pytest.mark.parametrize("make", [newsvendor.independent, newsvendor.dependent])
 def test_newsvendor_of_three_items_adds(make):
     instance = make()
-    assert adds_over_coordinates(instance.problem, X, instance.theta)
+    assert adds_over_coordinates(instance.problem, X, pg.beliefs.Known(instance.theta))
 
 
 def test_other_sums_over_coordinates_are_seen():
@@ -58,7 +59,7 @@ def test_costs_that_mix_coordinates_are_not_taken_for_sums(cost):
 def test_tail_loss_of_a_portfolio_mixes_coordinates():
     instance = portfolio.cvar()
     x = jnp.asarray([0.4, 0.3, 0.3, 0.0])
-    assert not adds_over_coordinates(instance.problem, x, instance.theta)
+    assert not adds_over_coordinates(instance.problem, x, pg.beliefs.Known(instance.theta))
 
 
 def test_where_marginals_are_not_known_or_nothing_new_the_model_stays():

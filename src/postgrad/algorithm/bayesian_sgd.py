@@ -225,7 +225,7 @@ class BayesianSGD(Policy):
             output=Issued(self.output, self.output.init(x)),
             only_marginals=self.descent.fixes_draws
             and self.gradient.along_paths
-            and adds_over_coordinates(self.problem, x, theta),
+            and adds_over_coordinates(self.problem, x, belief),
         )
 
     def step(

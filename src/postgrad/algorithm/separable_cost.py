@@ -15,9 +15,12 @@ import numpyro.distributions as dist
 from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
+from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import first
 from postgrad.problem.problem import Cost, Decision, Problem
 
-_PAIRS = 8  # of draws, at each of the decisions that are tried
+# At each decision a cost is tried with so many examples of theta, and with as many draws.
+_THETAS = 8
 
 
 def marginals(law: Any) -> Any:
@@ -28,36 +31,49 @@ def marginals(law: Any) -> Any:
     return dist.Normal(law.loc, spread, validate_args=False).to_event(1)
 
 
-def adds_over_coordinates(problem: Problem, x: Decision, theta: PyTree) -> bool:
+def adds_over_coordinates(problem: Problem, x: Decision, belief: Belief) -> bool:
     """Whether h(x, xi) = sum_i h_i(x, xi_i), and the model's marginals are known and others.
 
     Judged by what such costs, and no others, do when two draws a and b swap coordinate i:
 
         h(x, a) + h(x, b)  =  h(x, a with b_i) + h(x, b with a_i),
 
-    tried on many draws at several decisions.
+    tried at decisions all over the feasible set, each with several thetas of the belief.
     """
-    kind = problem.kind(x, theta)
+    examples = belief.examples()
+    kind = problem.kind(x, first(examples))
     if kind.name != "MultivariateNormal" or kind.event_shape[0] < 2:
         return False
-    return bool(jnp.all(_swaps(problem, problem.decisions(x), theta)))
+    return bool(_add_up(problem, problem.decisions(x, examples), belief))
 
 
 @eqx.filter_jit
-def _swaps(problem: Problem, decisions: Array, theta: PyTree) -> Bool[Array, "k pairs d"]:
-    def at(x: Decision, key: Array) -> Array:
-        a, b = problem.model(x, theta).sample(key, (2,))
-        whole = problem.cost(x, a) + problem.cost(x, b)
+def _add_up(problem: Problem, decisions: Float[Array, "k ..."], belief: Belief) -> Bool[Array, ""]:
+    key, key_theta = random.split(random.key(0))
+    examples = belief.examples()
+    count = jax.tree.leaves(examples)[0].shape[0]
+    chosen = np.linspace(0, count - 1, _THETAS).astype(int)
+    drawn = belief.sample(key_theta, (_THETAS,))
+    thetas = jax.tree.map(lambda a, b: jnp.concatenate([a[chosen], b]), examples, drawn)
+    keys = random.split(key, (decisions.shape[0], 2 * _THETAS))
+    at = jax.vmap(_swaps, in_axes=(None, None, 0, 0))
+    return jnp.all(jax.vmap(at, in_axes=(None, 0, None, 0))(problem, decisions, thetas, keys))
 
-        def swapped(i: Array) -> Array:
-            here = jnp.arange(a.shape[0]) == i
-            parts = problem.cost(x, jnp.where(here, b, a)) + problem.cost(x, jnp.where(here, a, b))
-            return jnp.abs(parts - whole) <= 1e-9 * (1.0 + jnp.abs(whole))
 
-        return jax.vmap(swapped)(jnp.arange(a.shape[0]))
+def _swaps(problem: Problem, x: Decision, theta: PyTree, key: Array) -> Bool[Array, " d"]:
+    """Whether the costs of two draws stay the same in sum when they swap each coordinate.
 
-    keys = random.split(random.key(0), (decisions.shape[0], _PAIRS))
-    return jax.vmap(lambda x, keys: jax.vmap(lambda key: at(x, key))(keys))(decisions, keys)
+    A cost that is not finite says nothing.
+    """
+    a, b = problem.model(x, theta).sample(key, (2,))
+    each = problem.cost(x, a), problem.cost(x, b)
+    whole, size = each[0] + each[1], jnp.abs(each[0]) + jnp.abs(each[1])
+
+    def swapped(here: Array) -> Array:
+        parts = problem.cost(x, jnp.where(here, b, a)) + problem.cost(x, jnp.where(here, a, b))
+        return ~(jnp.abs(parts - whole) > 1e-9 * (1.0 + size))
+
+    return jax.vmap(swapped)(jnp.eye(a.shape[0], dtype=bool))
 
 
 def costs_by_item(

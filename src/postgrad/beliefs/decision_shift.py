@@ -76,7 +76,7 @@ def find_shift(
     pivots = jax.tree.map(lambda leaf: leaf[np.asarray(chosen)], thetas)
     rest = np.eye(here.shape[1]) - lift @ here[chosen]
     shift = Shift(pivots, jnp.asarray(lift), jnp.asarray(rest))
-    places = problem.decisions(x)
+    places = problem.decisions(x, thetas)
     return shift if _explains(shift, family, problem.model, places, thetas, here) else None
 
 

@@ -198,7 +198,7 @@ class DirichletProcess(BeliefWithMemory):
             ModelError: If it does not.
         """
         for role, model in problem.models.items():
-            self._check(role, model, problem.decisions(x))
+            self._check(role, model, problem.decisions(x, self.examples()))
         return self
 
     def _check(self, role: str, model: Model, xs: Float[Array, "k ..."]) -> None:
