@@ -10,6 +10,7 @@ from postgrad.agent.record import Record, Replay, interval
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
+from postgrad.monitoring.assumptions import AssumptionFailedError, AssumptionWarning
 from postgrad.monitoring.misspecification import Alarm
 from postgrad.store import Batch, Store
 
@@ -71,6 +72,33 @@ class StoredHistory:
             snapshot = self._again(snapshot, batch)
         return snapshot
 
+    def after(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
+        """One stage; where an assumption fails, after learning all batches again without it.
+
+        See `Stream.after`. Which decisions were in force then is what was answered then.
+
+        Raises:
+            StoreError: If a batch is damaged.
+        """
+        try:
+            return self._stream.after(before, rows, x)
+        except AssumptionFailedError as failed:
+            again = self._learned_again(before.stage, failed.which)
+            new = self.after(again, rows, before.decision if x is None else x)
+            return new._replace(warning=AssumptionWarning(new.without & ~before.without))
+
+    def _learned_again(self, stage: int, without: int) -> Snapshot:
+        """What was known after a stage, had some assumptions (bits) never been made."""
+        snapshot, issued = self._stream.begin(without), self._stream.start.decision
+        for _, batch in self._store.batches(1, stage):
+            rows, x = self._data(batch)
+            try:
+                snapshot = self._stream.after(snapshot, rows, issued if x is None else x)
+            except AssumptionFailedError as failed:
+                return self._learned_again(stage, failed.which)
+            issued = self._codec.read_answer(batch.answer).decision
+        return snapshot
+
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
         """What was believed after each of some stages, in order.
 
@@ -106,7 +134,7 @@ class StoredHistory:
         return self._codec.restore(kept, self._store.fixed_arrays(kept))
 
     def _again(self, before: Snapshot, batch: Batch) -> Snapshot:
-        return self._stream.after(before, *self._data(batch))
+        return self.after(before, *self._data(batch))
 
     def _data(self, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
         """The observations of a batch, and the decision in force, if the caller named one."""

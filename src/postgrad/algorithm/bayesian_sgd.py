@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import random
 from jaxtyping import Array, Float, Int, PyTree
@@ -28,10 +29,11 @@ from postgrad.algorithm.outputs import Issued, Last, Move, Output
 from postgrad.algorithm.policy import Policy, first_stage, initial_decision
 from postgrad.algorithm.risks import Mean, Risk
 from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective, draw_thetas
-from postgrad.algorithm.separable_cost import adds_over_coordinates
+from postgrad.algorithm.separable_cost import adds_at, adds_over_coordinates
 from postgrad.algorithm.surprise import Surprise, surprise
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import check_belief, first
+from postgrad.beliefs.statistics_in_force import statistics_hold
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
 from postgrad.problem.batch import Batch
@@ -39,6 +41,9 @@ from postgrad.problem.problem import Decision, Problem
 
 # What keys of a stage are for, far from the numbers that descents use.
 _OUTPUT, _BELIEF, _SURPRISE, _OUTLOOK = 1, 2**32 - 1, 2**32 - 2, 2**32 - 3
+_TRIAL = 2**32 - 4
+# Assumptions, as bits: see `State.only_marginals` and `statistics_hold`.
+ADDS, SUFFICE = 1, 2
 
 
 class State(eqx.Module):
@@ -51,6 +56,7 @@ class State(eqx.Module):
         progress: What the descent remembers.
         output: What is issued, given the iterates so far: the rule and what it remembers.
         only_marginals: Whether the cost adds over the coordinates of xi: see `marginals`.
+        failed: Which assumptions did not hold at some stage so far, as bits; zero if all did.
     """
 
     stage: Int[Array, ""]
@@ -59,6 +65,7 @@ class State(eqx.Module):
     progress: PyTree
     output: Issued
     only_marginals: bool = eqx.field(static=True)
+    failed: Int[Array, ""]
 
     @property
     def decision(self) -> Decision:
@@ -226,6 +233,7 @@ class BayesianSGD(Policy):
             only_marginals=self.descent.fixes_draws
             and self.gradient.along_paths
             and adds_over_coordinates(self.problem, x, belief),
+            failed=jnp.zeros((), jnp.int64),
         )
 
     def step(
@@ -257,7 +265,9 @@ class BayesianSGD(Policy):
         log_f_hat = jax.vmap(lambda y: before.log_mixture(likelihood, batch.x, y))
         log_predictive = log_f_hat(batch.y)
         foreseen = surprise(before, likelihood, *batch, key_surprise)
-        return dataclasses.replace(state, belief=belief), Learned(log_predictive, foreseen)
+        failed = state.failed | SUFFICE * ~statistics_hold(before, likelihood, batch.x)
+        new = dataclasses.replace(state, belief=belief, failed=failed)
+        return new, Learned(log_predictive, foreseen)
 
     def descend(self, state: State, rows: Float[Array, ""]) -> tuple[State, Descended]:
         """Descend and decide: from x_t to x_{t+1}, given pi_t.
@@ -301,8 +311,19 @@ class BayesianSGD(Policy):
             ahead = outlook(
                 objective, x_next, course.curvature, draws.scouts, rows, draws.size, key_outlook
             )
-        new = dataclasses.replace(state, stage=t + 1, x=x_next, progress=progress, output=output)
+        failed = state.failed | self._failed(draws, state, x_next)
+        new = State(t + 1, state.belief, x_next, progress, output, state.only_marginals, failed)
         return new, Descended(course, ahead)
+
+    def _failed(self, draws: Draws, state: State, x: Decision) -> Int[Array, ""] | int:
+        """Which assumptions that the descent made do not hold where it ended, as bits."""
+        failed: Array | int = 0
+        if state.only_marginals:
+            key = self._keys(state.stage, _TRIAL)[0]
+            failed |= ADDS * ~adds_at(self.problem, x, draws.thetas, key)
+        if draws.mixture is not None:
+            failed |= SUFFICE * ~statistics_hold(draws.mixture, self.problem.likelihood, x)
+        return failed
 
     def _plan(self, state: State) -> Plan:
         key = random.fold_in(self.key, state.stage)

@@ -60,6 +60,13 @@ def _add_up(problem: Problem, decisions: Float[Array, "k ..."], belief: Belief) 
     return jnp.all(jax.vmap(at, in_axes=(None, 0, None, 0))(problem, decisions, thetas, keys))
 
 
+def adds_at(problem: Problem, x: Decision, thetas: PyTree, key: Array) -> Bool[Array, ""]:
+    """The same at one decision, with the first few of some thetas; inside compiled programs."""
+    few = jax.tree.map(lambda leaf: leaf[:_THETAS], thetas)
+    keys = random.split(key, jax.tree.leaves(few)[0].shape[0])
+    return jnp.all(jax.vmap(lambda theta, key: _swaps(problem, x, theta, key))(few, keys))
+
+
 def _swaps(problem: Problem, x: Decision, theta: PyTree, key: Array) -> Bool[Array, " d"]:
     """Whether the costs of two draws stay the same in sum when they swap each coordinate.
 

@@ -42,6 +42,7 @@ class LearnVerdict(NamedTuple):
         possible: Whether some theta explains each observation.
         proper: Whether the posterior has no NaN in it.
         negligible: Whether the points of large grids that are not computed weigh next to nothing.
+        failed: Which assumptions did not hold at the decision in force, as bits.
         alarmed: Whether the batch raised an alarm.
         answer: What is kept with the batch: log f_hat of all of it, and where it lay among those
             that were foreseen.
@@ -50,6 +51,7 @@ class LearnVerdict(NamedTuple):
     possible: Any
     proper: Any
     negligible: Any
+    failed: Any
     alarmed: Any
     answer: Any
 
@@ -72,6 +74,7 @@ class DescendVerdict(NamedTuple):
     Attributes:
         positive_step: Whether the step size is positive.
         finite: Whether the gradients, the new decision and what is remembered are finite.
+        failed: Which assumptions did not hold at the new decision, as bits.
         settled: Whether the descent came to rest, or cannot tell.
         stands: Whether x stands still while not knowing theta costs something.
         value: What one more batch saves.
@@ -81,6 +84,7 @@ class DescendVerdict(NamedTuple):
 
     positive_step: Any
     finite: Any
+    failed: Any
     settled: Any
     stands: Any
     value: Any
@@ -123,6 +127,7 @@ def learn(
         possible=is_possible(policy, state, batch, x, learned.log_predictive),
         proper=~_any_nan(eqx.filter(new.belief, fixed_leaves(new.belief), inverse=True)),
         negligible=live_points.is_negligible(new),
+        failed=new.failed,
         alarmed=monitor.raised > 0,
         answer=(foreseen, learned.surprise),
     )
@@ -148,6 +153,7 @@ def descend(
     verdict = DescendVerdict(
         positive_step=policy.descent.step_size(state.stage) > 0,
         finite=jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in moves])),
+        failed=new.failed,
         settled=~(descended.course.settled == 0),  # NaN where the descent cannot tell
         stands=stands,
         value=value,

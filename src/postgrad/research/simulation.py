@@ -16,7 +16,7 @@ from postgrad.algorithm.policy import Policy
 from postgrad.algorithm.policy import PolicyState as State
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import as_theta
-from postgrad.engine.bulk import Progress, beginning, run
+from postgrad.engine.bulk import Progress, run
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
 
@@ -96,6 +96,10 @@ def simulate(
         progress: Called with ("simulating", stages done, of how many), summed over runs, from the
             threads that do the work, one at a time.
 
+    Warns:
+        AssumptionWarning: If something that was assumed of cost or model did not hold at decisions
+            that were met; all runs are then computed without it.
+
     Raises:
         SettingError: If a count is not a positive whole number.
         ModelError: If the model is no proper distribution at theta.
@@ -112,8 +116,9 @@ def simulate(
     algorithm.problem.check_models(start.decision, thetas)
     keys = _keys(as_key(seed, SettingError), runs)
     stage = jax.tree_util.Partial(_stage, algorithm, theta, batch_size, record)
-    streams = beginning([start] * runs, rows=horizon * batch_size)
-    seen = run(stage, streams, keys, horizon, progress)
+    likelihood, rows = algorithm.problem.likelihood, horizon * batch_size
+    states, seen = run(stage, [start] * runs, likelihood, keys, horizon, rows, progress)
+    start = states[0]
 
     def from_start(first: Array, later: np.ndarray) -> np.ndarray:
         begun = np.broadcast_to(np.asarray(first), (runs, 1, *first.shape))
