@@ -46,6 +46,10 @@ QUADRATICS = [
     "quadratic-2d-dependent",
 ]
 ITEM = ("--item", "steak")
+# Of each theme of the gallery a problem or two.
+HARD = ["advertising", "two-segments", "stockout-jump", "fixed-cost", "choke-price", "four-nines",
+        "spare-part", "unlike-units", "eight-newsvendors", "twenty-on-a-budget", "three-branches",
+        "newsvendor-cvar"]  # fmt: skip
 NEWSVENDORS = ["newsvendor-independent", "newsvendor-dependent"]
 
 
@@ -247,6 +251,24 @@ def demo(name: str, horizon: int) -> tuple[float, str]:
     return seconds / by_hand(), f"{seconds:.1f} processor seconds, {horizon} stages"
 
 
+@once
+def hard_rows() -> list[dict[str, Any]]:
+    """What `hard.py` finds on a part of the gallery, a row for each decision."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rows.json"
+        options = [*HARD, "--stages", "1", "5", "--json", str(out)]
+        fresh([sys.executable, str(HERE / "hard.py"), *options])
+        return json.loads(out.read_text())
+
+
+def hard(figure: str) -> tuple[float, str]:
+    rows = hard_rows()
+    worst = max((row for row in rows if row["stage"] == 5), key=lambda row: row["excess"])
+    needless = [row for row in rows if row["warned"] and row["excess"] < 0.01]
+    note = f"{len(HARD)} problems; worst: {worst['name']}"
+    return (100 * worst["excess"] if figure == "excess" else float(len(needless))), note
+
+
 def make_test() -> tuple[float, str]:
     last = json.loads((HERE / "make_test_seconds.json").read_text())
     return last["seconds"], f"not measured now: {last['date']}, {last['where']}"
@@ -254,13 +276,17 @@ def make_test() -> tuple[float, str]:
 
 ROWS = [
     Row("first-decision/readme", "README's example / program by hand", f"<= {BARS['readme']:.0f}",
-        lambda: first_decision("readme"), recorded=13.5),
+        lambda: first_decision("readme"), recorded=4.6),
     Row("first-decision/own-law", "own law, particles / program by hand",
-        f"<= {BARS['own law']:.0f}", lambda: first_decision("own law"), recorded=41.0),
+        f"<= {BARS['own law']:.0f}", lambda: first_decision("own law"), recorded=11.3),
     Row("limit/quadratics", "worst error / the posterior's best, t >= 10", "<= 1.05",
         lambda: limit(*QUADRATICS, runs=100, horizon=200)),
     Row("limit/newsvendor", "the same, newsvendor-dependent", "<= 1.05",
         lambda: limit("newsvendor-dependent", runs=40, horizon=100)),
+    Row("hard/excess", "worst excess over brute force at t = 5, %", "<= 2",
+        lambda: hard("excess")),
+    Row("hard/warned", "stages warned though the excess is < 1 %", "<= 0",
+        lambda: hard("warned")),
     Row("testbed/share", "problems where the default is best or tied", ">= 1",
         lambda: testbed("newsvendor-1d-dependent", "quadratic-1d-dependent", "pricing-linear")),
     *(Row(f"newsvendor/{name.split('-')[1]}", "dense NumPy stage / ours, first call", ">= 165",

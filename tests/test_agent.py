@@ -103,15 +103,30 @@ def test_bad_decision_in_force_is_refused(x):
     assert eqx.tree_equal(subject.state, before)
 
 
-@pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
-def test_divergence_is_refused(options):
-    problem = pg.Problem(lambda x, xi: jnp.exp(x**2), lambda x, theta: dist.Normal(theta, 1.0))
-    # exp(26.6^2) is a number, 2x exp(x^2) none
-    subject = pg.Agent(problem, pg.beliefs.Known(0.0), 26.6, **options)
+# exp(26.6^2) is a number, 2x exp(x^2) none
+STEEP = pg.Problem(lambda x, xi: jnp.exp(x**2), lambda x, theta: dist.Normal(theta, 1.0))
+
+
+def test_divergence_is_refused():
+    subject = pg.Agent(STEEP, pg.beliefs.Known(0.0), 26.6, **pg.presets.paper())
     before = subject.state
     with pytest.raises(errors.DivergenceError, match="not finite"):
         subject.observe([0.0])
     assert eqx.tree_equal(subject.state, before)
+
+
+def test_a_search_goes_by_values_where_there_is_no_slope():
+    subject = pg.Agent(STEEP, pg.beliefs.Known(0.0), 26.6)
+    for _ in range(3):
+        subject.observe([0.0])
+    assert float(subject.decision) == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_search_without_values_is_refused():
+    """A cost that is no number for some draws, though not for those that are tried at first."""
+    problem = pg.Problem(lambda x, xi: x**2 + jnp.log(xi), lambda x, theta: dist.Normal(theta, 1.0))
+    subject = pg.Agent(problem, pg.beliefs.Known(3.0), 1.0)
+    refused(subject, errors.DivergenceError, "not finite")
 
 
 def test_errors_are_value_errors_with_one_root():
@@ -191,14 +206,25 @@ def test_step_size_that_turns_negative_is_refused():
     refused(subject, errors.StepSizeError, "stage 3")
 
 
-@pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
-def test_infinite_gradient_is_refused_although_the_set_is_bounded(options):
-    problem = pg.Problem(
-        lambda x, xi: (x - 1) ** 2 - jnp.sqrt(x), lambda x, theta: dist.Normal(theta, 1.0),
-        pg.feasible.Box(0, 10),
-    )  # fmt: skip
-    subject = pg.Agent(problem, pg.beliefs.Known(0.0), 0.0, **options)
+# At zero the slope is infinite.
+ROOT = pg.Problem(
+    lambda x, xi: (x - 1) ** 2 - jnp.sqrt(x),
+    lambda x, theta: dist.Normal(theta, 1.0),
+    pg.feasible.Box(0, 10),
+)
+
+
+def test_infinite_gradient_is_refused_although_the_set_is_bounded():
+    subject = pg.Agent(ROOT, pg.beliefs.Known(0.0), 0.0, **pg.presets.paper())
     refused(subject, errors.DivergenceError, "not finite")
+
+
+def test_a_search_leaves_a_place_of_infinite_slope():
+    """2 (x - 1) = 1 / (2 sqrt(x)) at 1.2257."""
+    subject = pg.Agent(ROOT, pg.beliefs.Known(0.0), 0.0)
+    subject.observe([1.0])
+    x = float(subject.decision)
+    assert 2 * (x - 1) == pytest.approx(0.5 / np.sqrt(x), abs=1e-3)
 
 
 def test_model_that_turns_improper_is_named():

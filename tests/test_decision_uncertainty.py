@@ -10,8 +10,8 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.algorithm.decision_uncertainty import outlook
-from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective, draw_thetas
+from postgrad.algorithm.decision_uncertainty import worth
+from postgrad.algorithm.sampled_objective import draw_thetas
 from postgrad.distributions.counts import Poisson
 from postgrad.research.problems.newsvendor import Mismatch
 
@@ -27,55 +27,57 @@ SQUARE = pg.Problem(lambda x, xi: WEIGHT * (x - xi) ** 2, demand, pg.feasible.Re
 
 
 @eqx.filter_jit
-def mean_outlook(problem, belief, x, curvature, keys, rows=1.0, size=0.0, only_marginals=False):
-    """The average of many outlooks: each has the noise of 64 thetas."""
-    objective = SampledObjective(
-        problem, pg.gradients.Automatic(), pg.risks.Mean(), None, only_marginals
-    )
-
-    def one(key):
-        thetas = draw_thetas(belief, random.split(key, 4)[0], SCOUTS)
-        return outlook(objective, x, curvature, thetas, jnp.asarray(rows), jnp.asarray(size), key)
-
-    return jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), jax.lax.map(one, keys))
+def step(algorithm, state, batch, weight=None):
+    state, info = algorithm.step(state, batch, weight=weight)
+    return state, info.outlook
 
 
-KEYS = random.split(random.key(0), 100)
+def mean_outlook(problem, belief, x, batch=0.0):
+    """The average over some stages, and the last state: each has the noise of 64 thetas.
+
+    The batches do not count, so that the posterior stays what it was.
+    """
+    algorithm, seen = pg.BayesianSGD(problem), []
+    state = algorithm.init(belief, x)
+    for _ in range(STAGES):
+        state, ahead = step(algorithm, state, jnp.asarray(batch)[None], jnp.zeros(1))
+        seen.append(ahead)
+    return state, jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *seen)
 
 
-def look(scale=SCALE, counting=3.0):
-    """N: as many observations as the prior is worth."""
-    return mean_outlook(
-        SQUARE,
-        pg.beliefs.Normal(MEAN, scale),
-        jnp.asarray(MEAN),
-        jnp.full((1, 1), 2 * WEIGHT),
-        KEYS,
-        jnp.asarray(counting),
-        jnp.asarray(NOISE**2 / scale**2),
-    )
+STAGES = 5
 
 
 @pytest.fixture(scope="module")
-def three():
-    return look()
+def square():
+    return mean_outlook(SQUARE, pg.beliefs.Normal(MEAN, SCALE), 0.0)[1]
 
 
-def test_spread_of_the_optimal_decision(three):
-    assert float(three.epistemic) == pytest.approx(SCALE, rel=0.02)
+def test_spread_of_the_optimal_decision(square):
+    assert float(square.epistemic) == pytest.approx(SCALE, rel=0.02)
 
 
-def test_spread_of_the_cost_with_theta_known(three):
+def test_interval_of_the_optimal_decision(square):
+    """Its 2.5 % and 97.5 % quantiles, which lie between the outermost of 64 thetas."""
+    half = stats.norm.ppf(0.975) * SCALE
+    np.testing.assert_allclose([square.low, square.high], [MEAN - half, MEAN + half], atol=0.1)
+
+
+def test_spread_of_the_cost_with_theta_known(square):
     """Var w (x - xi)^2 = w^2 (2 v^2 + 4 v (x - theta)^2), averaged over theta."""
     exact = WEIGHT * np.sqrt(2 * NOISE**4 + 4 * NOISE**2 * SCALE**2)
-    assert float(three.aleatoric) == pytest.approx(exact, rel=0.1)  # from 32 draws of xi
+    assert float(square.aleatoric) == pytest.approx(exact, rel=0.1)  # each theta has 64 draws of xi
 
 
 def test_spread_of_a_cost_that_is_summed_over_all_values():
     """A sale or none: the gradient draws nothing, but the cost still varies."""
-    sales = pg.Problem(lambda x, sold: -x * sold, lambda x, theta: dist.Bernoulli(theta))
-    x, one = jnp.asarray(3.0), jnp.ones((1, 1))
-    found = mean_outlook(sales, pg.beliefs.Known(0.2), x, one, KEYS)
+    sales = pg.Problem(
+        lambda x, sold: -x * sold,
+        lambda x, theta: dist.Bernoulli(theta),
+        pg.feasible.Box(1.0, 3.0),
+    )
+    state, found = mean_outlook(sales, pg.beliefs.Known(0.2), 2.0)
+    assert state.x == 3.0
     assert float(found.aleatoric) == pytest.approx(3.0 * np.sqrt(0.2 * 0.8), rel=0.05)
 
 
@@ -85,14 +87,34 @@ def test_spread_of_a_cost_whose_mean_needs_marginals_alone():
     both = pg.Problem(
         lambda x, xi: jnp.sum(x * xi),
         lambda x, theta: dist.MultivariateNormal(theta, scale_tril=factor, validate_args=False),
+        pg.feasible.Box(jnp.zeros(2), jnp.ones(2)),
     )
-    x, belief = jnp.ones(2), pg.beliefs.Known([0.0, 0.0])
-    found = mean_outlook(both, belief, x, jnp.eye(2), KEYS, only_marginals=True)
+    belief = pg.beliefs.Known([-1.0, -1.0])
+    state, found = mean_outlook(both, belief, jnp.zeros(2), batch=jnp.zeros(2))
+    assert state.only_marginals
+    np.testing.assert_array_equal(state.x, 1.0)
     assert float(found.aleatoric) == pytest.approx(np.sqrt(3.6), rel=0.05)  # apart it is sqrt(2)
 
 
-def test_cost_of_not_knowing_is_the_curvature_times_the_variance(three):
-    assert float(three.cost_of_not_knowing) == pytest.approx(WEIGHT * SCALE**2, rel=0.03)
+def test_cost_of_not_knowing_is_the_curvature_times_the_variance(square):
+    assert float(square.cost_of_not_knowing) == pytest.approx(WEIGHT * SCALE**2, rel=0.03)
+
+
+KEYS = random.split(random.key(0), 100)
+
+
+@eqx.filter_jit
+def mean_worth(problem, belief, x, slope_of, curvature, rows, size, keys):
+    """The average of what a batch is worth over many draws of 64 thetas."""
+
+    def one(key):
+        thetas = draw_thetas(belief, random.fold_in(key, 0), 64)
+        slopes = jax.vmap(slope_of)(thetas)[:, None]
+        return worth(
+            problem, x, thetas, slopes, curvature, jnp.asarray(rows), jnp.asarray(size), key
+        )
+
+    return jnp.mean(jax.lax.map(one, keys))
 
 
 def left(scale, size):
@@ -100,40 +122,35 @@ def left(scale, size):
     return 1.0 / (scale**-2 + size * NOISE**-2)
 
 
+def pull(theta):
+    """The derivative of H in x at MEAN."""
+    return 2 * WEIGHT * (MEAN - theta)
+
+
 @pytest.mark.parametrize(("scale", "counting"), [(0.8, 3.0), (0.8, 1.0), (0.2, 3.0), (0.2, 20.0)])
 def test_value_of_a_batch_is_the_cost_that_it_takes_away(scale, counting):
-    """w (s^2 - E Var[theta | batch]), and for a normal theta the latter is known beforehand."""
+    """w (s^2 - E Var[theta | batch]), and for a normal theta the latter is known beforehand.
+
+    N: as many observations as the prior is worth.
+    """
     exact = WEIGHT * (scale**2 - left(scale, counting))
-    found = look(scale, counting=counting)
-    assert float(found.value_of_a_batch) == pytest.approx(exact, rel=0.1)
-    assert found.value_of_a_batch < found.cost_of_not_knowing
+    size = jnp.asarray(NOISE**2 / scale**2)
+    belief, curvature = pg.beliefs.Normal(MEAN, scale), jnp.full((1, 1), 2 * WEIGHT)
+    found = mean_worth(
+        SQUARE, belief, jnp.asarray(MEAN), pull, curvature, jnp.asarray(counting), size, KEYS
+    )
+    assert float(found) == pytest.approx(exact, rel=0.1)
+    assert found < WEIGHT * scale**2  # the cost of not knowing
 
 
 def test_a_bound_takes_away_what_knowing_is_worth():
     """Where no decision below 3 is allowed, only thetas above it are worth knowing: half of all."""
-    bounded = eqx.tree_at(
-        lambda p: p.feasible, SQUARE, pg.feasible.Box(MEAN, 100.0), is_leaf=is_set
-    )
-    found = mean_outlook(
-        bounded,
-        pg.beliefs.Normal(MEAN, SCALE),
-        jnp.asarray(MEAN),
-        jnp.full((1, 1), 2 * WEIGHT),
-        KEYS[:20],
-        3.0,
-    )
+    bounded = pg.Problem(SQUARE.cost, demand, pg.feasible.Box(MEAN, 100.0))
+    _, found = mean_outlook(bounded, pg.beliefs.Normal(MEAN, SCALE), MEAN)
     assert float(found.cost_of_not_knowing) == pytest.approx(0.5 * WEIGHT * SCALE**2, rel=0.1)
-    assert found.epistemic < 0.8 * SCALE
-
-
-def is_set(node):
-    return isinstance(node, pg.feasible.FeasibleSet)
-
-
-@eqx.filter_jit
-def step(algorithm, state, batch):
-    state, info = algorithm.step(state, batch)
-    return state, info.outlook
+    # max(Z, 0) of a standard normal Z has the variance 1/2 - 1/(2 pi)
+    assert float(found.epistemic) == pytest.approx(SCALE * np.sqrt(0.5 - 0.5 / np.pi), rel=0.05)
+    assert found.low == MEAN
 
 
 def test_outlook_of_an_algorithm_brightens_with_data():
@@ -177,23 +194,43 @@ PRICED = pg.Problem(
 def test_a_price_that_does_not_move_teaches_nothing(price, teaches):
     """Lock-in: knowing theta would be worth as much as ever, but the next batch is not."""
     scale = 0.5
-    found = mean_outlook(
+    # The derivative of the loss is known but for theta (x - c) + theta (x - PRICE).
+    factor = price - UNIT_COST + price - PRICE
+    found = mean_worth(
         PRICED,
         pg.beliefs.Normal(SLOPE, scale),
         jnp.asarray(price),
+        lambda theta: theta * factor,
         jnp.full((1, 1), 2 * SLOPE),
+        jnp.asarray(4.0),
+        jnp.asarray(0.0),
         KEYS[:20],
-        4.0,
     )
-    # The derivative of the loss is known but for theta (x - c) + theta (x - PRICE).
-    spread = scale * (price - UNIT_COST + price - PRICE)
-    exact = spread**2 / (4 * SLOPE)
-    assert float(found.cost_of_not_knowing) == pytest.approx(exact, rel=0.1)
     if teaches:
         gone = 1.0 - left_of(scale, 4 * (price - PRICE) ** 2) / scale**2
-        assert float(found.value_of_a_batch) == pytest.approx(gone * exact, rel=0.15)
+        exact = (scale * factor) ** 2 / (4 * SLOPE)
+        assert float(found) == pytest.approx(gone * exact, rel=0.15)
     else:
-        assert abs(float(found.value_of_a_batch)) < 1e-9
+        assert abs(float(found)) < 1e-9
+
+
+def test_lock_in_through_a_stage():
+    """The best price for this prior is the usual one, where no data change the belief.
+
+    x*(theta) = (PRICE + c) / 2 + LEVEL / (2 theta), and not to know costs theta (x - x*)^2.
+    """
+    scale = 0.25
+    algorithm = pg.BayesianSGD(PRICED)
+    state = algorithm.init(pg.beliefs.Normal(SLOPE, scale), PRICE)
+    state, ahead = step(algorithm, state, jnp.asarray([9.0, 12.0, 10.0, 8.0]))
+    assert float(state.x) == pytest.approx(PRICE, abs=0.01)
+    assert float(state.belief.scale) == scale
+    theta = SLOPE + scale * stats.norm.ppf((np.arange(4000) + 0.5) / 4000)
+    ideal = np.clip((PRICE + UNIT_COST) / 2 + LEVEL / (2 * theta), 2.0, 11.0)
+    exact = np.mean(theta * (PRICE - ideal) ** 2)
+    assert float(ahead.cost_of_not_knowing) == pytest.approx(exact, rel=0.1)
+    assert float(ahead.epistemic) == pytest.approx(ideal.std(), rel=0.1)
+    assert float(ahead.value_of_a_batch) < 1e-3 * exact
 
 
 def left_of(scale, precision):

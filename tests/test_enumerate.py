@@ -6,6 +6,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from looking import noise, read_at
 
 import postgrad as pg
 from postgrad import errors
@@ -47,8 +48,8 @@ def cost(x, xi):
     return x**2 - x * xi + 3.0 * (xi >= 2) + 0.7 * (xi == 0)
 
 
-def expected(law, x, theta):
-    return sum(p * float(cost(x, k)) for k, p in enumerate(law(x, theta)))
+def expected(law, x, theta, power=1):
+    return sum(p * float(cost(x, k)) ** power for k, p in enumerate(law(x, theta)))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -65,9 +66,11 @@ def test_gradient_is_exact(name):
         return [gradient.estimate(*arguments) for gradient in gradients], surrogates
 
     for seed in (0, 1):
-        estimates, values = look(jnp.asarray(x), jnp.asarray(theta), seed)
+        estimates, surrogates = look(jnp.asarray(x), jnp.asarray(theta), seed)
         np.testing.assert_allclose(estimates, exact, atol=1e-8)
-        np.testing.assert_allclose(values, expected(law, x, theta), atol=1e-12)
+        for value, mean, square in surrogates:
+            np.testing.assert_allclose([value, mean], expected(law, x, theta), atol=1e-12)
+            np.testing.assert_allclose(square, expected(law, x, theta, 2), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -104,16 +107,16 @@ def test_automatic_sums_over_few_values_only():
 def test_a_stage_with_a_sum_has_no_noise_of_xi():
     """All that differs between draws of theta is theta: one of them, and the slope is exact."""
     problem = pg.Problem(cost, MODELS["Binomial"][0])
-    objective = SampledObjective(problem, pg.gradients.Automatic(), pg.risks.Mean(), None, False)
+    objective = SampledObjective(problem, pg.gradients.Automatic(), pg.risks.Mean(), None)
     belief = pg.beliefs.Known(0.3)
     x, step = jnp.asarray(0.8), 1e-5
 
     @jax.jit
     def look(key):
-        point = objective.survey(draw_thetas(belief, key, 8), key, 2, x)(x)
-        return point.gradients, objective.noise(point)
+        reading = read_at(objective, draw_thetas(belief, key, 8), key, 2, x)
+        return reading.gradients, noise(objective, reading)
 
-    gradients, noise = look(random.key(0))
+    gradients, error = look(random.key(0))
     exact = (expected(binomial, 0.8 + step, 0.3) - expected(binomial, 0.8 - step, 0.3)) / (2 * step)
     np.testing.assert_allclose(gradients, exact, atol=1e-8)
-    np.testing.assert_allclose(noise, 0.0, atol=1e-12)
+    np.testing.assert_allclose(error, 0.0, atol=1e-12)

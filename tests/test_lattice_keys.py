@@ -6,6 +6,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from looking import noise, read_at
 from scipy import stats
 
 import postgrad as pg
@@ -143,14 +144,14 @@ def test_theta_and_xi_of_a_stage_do_not_lie_on_a_line(sizes):
         lambda x, xi: jnp.maximum(9 * (xi - x), x - xi), lambda x, theta: dist.Normal(theta, 1.0)
     )
     belief = pg.beliefs.Normal(0.0, 1.0)
-    land = SampledObjective(problem, pg.gradients.Pathwise(), pg.risks.Mean(), None, False)
+    land = SampledObjective(problem, pg.gradients.Pathwise(), pg.risks.Mean(), None)
     x = jnp.asarray(np.sqrt(2.0) * stats.norm.ppf(0.9))
 
     @jax.jit
     def look(key):
         keys = random.split(key)
-        point = land.survey(draw_thetas(belief, keys[0], thetas), keys[1], draws, x)(x)
-        return land.slope(point), land.noise(point)
+        reading = read_at(land, draw_thetas(belief, keys[0], thetas), keys[1], draws, x)
+        return land.slope(reading), noise(land, reading)
 
     slopes, noises = map(np.asarray, jax.vmap(look)(random.split(random.key(0), 200)))
     error = np.sqrt(np.mean(np.square(slopes)))

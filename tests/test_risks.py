@@ -7,6 +7,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from looking import read_at
 from rooms import examples
 from scipy import optimize, stats
 
@@ -145,11 +146,9 @@ def stage(algorithm, state, weight):
 
 @eqx.filter_jit
 def risk_at(algorithm, belief, x, keys):
-    objective = SampledObjective(
-        algorithm.problem, pg.gradients.Pathwise(), algorithm.risk, None, False
-    )
-    look = objective.survey(draw_thetas(belief, keys[0], 1024), keys[1], 64, x)
-    return algorithm.risk.value(look(x).costs)
+    objective = SampledObjective(algorithm.problem, pg.gradients.Pathwise(), algorithm.risk, None)
+    reading = read_at(objective, draw_thetas(belief, keys[0], 1024), keys[1], 64, x)
+    return algorithm.risk.value(reading.costs)
 
 
 def solve(risk, at=None, **numbers):

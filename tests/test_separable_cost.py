@@ -6,6 +6,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from looking import read_at
 from scipy import stats
 
 import postgrad as pg
@@ -23,13 +24,14 @@ def normal(x, theta):
 
 
 def adds(cost, model=normal):
-    return adds_over_coordinates(pg.Problem(cost, model), jnp.ones(2), jnp.asarray([1.0, 2.0]))
+    belief = pg.beliefs.Known(jnp.asarray([1.0, 2.0]))
+    return adds_over_coordinates(pg.Problem(cost, model), jnp.ones(2), belief)
 
 
 @pytest.mark.parametrize("make", [newsvendor.independent, newsvendor.dependent])
 def test_newsvendor_of_three_items_adds(make):
     instance = make()
-    assert adds_over_coordinates(instance.problem, X, instance.theta)
+    assert adds_over_coordinates(instance.problem, X, pg.beliefs.Known(instance.theta))
 
 
 def test_other_sums_over_coordinates_are_seen():
@@ -58,7 +60,7 @@ def test_costs_that_mix_coordinates_are_not_taken_for_sums(cost):
 def test_tail_loss_of_a_portfolio_mixes_coordinates():
     instance = portfolio.cvar()
     x = jnp.asarray([0.4, 0.3, 0.3, 0.0])
-    assert not adds_over_coordinates(instance.problem, x, instance.theta)
+    assert not adds_over_coordinates(instance.problem, x, pg.beliefs.Known(instance.theta))
 
 
 def test_where_marginals_are_not_known_or_nothing_new_the_model_stays():
@@ -88,9 +90,13 @@ def points():
         for only_marginals in (True, False):
             belief = pg.beliefs.Known(THREE.theta)
             land = SampledObjective(
-                THREE.problem, pg.gradients.Pathwise(), pg.risks.Mean(), None, only_marginals
+                THREE.problem,
+                pg.gradients.Pathwise(),
+                pg.risks.Mean(),
+                None,
+                only_marginals=only_marginals,
             )
-            point = land.survey(draw_thetas(belief, key, 1), key, 1024, X)(X)
+            point = read_at(land, draw_thetas(belief, key, 1), key, 1024, X)
             found.append((jnp.mean(point.costs), land.slope(point)))
         return found
 

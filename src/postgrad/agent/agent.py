@@ -220,6 +220,8 @@ class Agent(AbstractContextManager["Agent"]):
         Warns:
             MisspecificationWarning: If the data do not look like the model. The batch counts.
             ConvergenceWarning: If the descent does not settle, many stages in a row.
+            AssumptionWarning: If something that was assumed of cost or model does not hold where
+                the decision has come to; all batches are then learned again without it.
             LockInWarning: If the decision has come to where data teach nothing more.
 
         Raises:
@@ -242,7 +244,7 @@ class Agent(AbstractContextManager["Agent"]):
                 if known is not None:
                     return self._answered_before(*known, rows, in_force)
                 try:
-                    new = self._stream.after(self._now, rows, in_force)
+                    new = self._past.after(self._now, rows, in_force)
                     alarm = new.alarm
                     entry = Batch(
                         id=key,

@@ -21,8 +21,8 @@ class Record:
         x: The decision in force when it arose.
         rows: The data, one observation along each entry of the leading axis.
         decision: The decision that was issued after it.
-        interval: Where the best decision then lay, to two posterior standard deviations; None
-            where the descent measures no curvature.
+        interval: Between which ends the best decision then lay, with a probability of 95 % entry by
+            entry; None where the descent does not tell.
         log_predictive: How well each observation was foreseen: the mean of log f_hat.
         surprise: Where the batch lay among those foreseen.
         alarm: The alarm it raised, if any.
@@ -61,13 +61,3 @@ class Replay:
         if self.identical:
             return f"{self.stages} stages computed again, identical to the last bit"
         return f"{self.stages} stages computed again, different from stage {self.first_difference}"
-
-
-def interval(
-    decision: np.ndarray, epistemic: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Two standard deviations to both sides, within the bounds; None if one is NaN."""
-    if np.isnan(epistemic).any():
-        return None
-    low, high = (np.clip(decision + side * epistemic, *bounds) for side in (-2.0, 2.0))
-    return low[()], high[()]

@@ -28,11 +28,12 @@ from postgrad.numerics.fixed import fixed_leaves, steps
 from postgrad.store import StoredState
 from postgrad.store.array_codec import Entries, as_bytes, decode, encode, entries_of, header_of
 
-_COUNTERS = struct.Struct("<qqddqqqq")
+_COUNTERS = struct.Struct("<qddqqqq")
+_WITHOUT = struct.Struct("<q")  # follows the counters if there is something to do without
 _NOTHING = encode({})[0]
 _LEAF: Any = 0  # any array
 _LEARN = LearnReport(_LEAF, Learned(_LEAF, Surprise(*4 * [_LEAF])))
-_DESCEND = DescendReport(_LEAF, Descended(Course(*5 * [_LEAF]), Outlook(*4 * [_LEAF])))
+_DESCEND = DescendReport(_LEAF, Descended(Course(*7 * [_LEAF]), Outlook(*6 * [_LEAF])))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,13 +42,15 @@ class Answer:
 
     Attributes:
         decision: x_{t+1} as issued.
-        epistemic: The posterior standard deviation of the optimal decision; NaN if unknown.
+        low: The 2.5 % quantile of the best decision, entry by entry; NaN if unknown.
+        high: The 97.5 % quantile.
         log_predictive: log f_hat of the whole batch, as a sum over its observations.
         surprise: Where the batch lay among those that were foreseen.
     """
 
     decision: np.ndarray
-    epistemic: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
     log_predictive: float
     surprise: Surprise
 
@@ -57,13 +60,16 @@ class StateCodec:
 
     def __init__(self, stream: Stream):
         """Args: the stream, whose first snapshot says which arrays there are."""
-        self._stream, start = stream, stream.start
-        self._belief = _Names("belief", start.belief)
-        self._search = _Names("search", start.search.tree_of_arrays())
-        self._test = _Names("monitor", start.monitor)
+        self._stream = stream
+        self._test = _Names("monitor", stream.start.monitor)
         self._learn, self._descend = _Names("learn", _LEARN), _Names("descend", _DESCEND)
-        self._fixed = jax.tree.leaves(fixed_leaves(start.belief))
-        self._moving = [(n, i) for i, n in enumerate(self._belief.names) if not self._fixed[i]]
+        self._parts = {0: _Parts(stream.start)}
+
+    def _of(self, without: int) -> "_Parts":
+        """The arrays of snapshots that do without some assumptions."""
+        if without not in self._parts:
+            self._parts[without] = _Parts(self._stream.begin(without))
+        return self._parts[without]
 
     def save(self, snapshot: Snapshot) -> StoredState:
         """The snapshot, but for the arrays that stages do not change."""
@@ -71,8 +77,11 @@ class StateCodec:
         counters = _COUNTERS.pack(*snapshot.stall, snapshot.next_look, snapshot.room, rows)
         if snapshot.report is None:
             return StoredState(0, _NOTHING, b"", _NOTHING, b"", counters, 0)
+        if snapshot.without:
+            counters += _WITHOUT.pack(snapshot.without)
+        parts = self._of(snapshot.without)
         leaves = jax.tree.leaves(snapshot.belief)
-        belief = {name: _plain(leaves[i]) for name, i in self._moving}
+        belief = {name: _plain(leaves[i]) for name, i in parts.moving}
         search, test, (learn, descend, _) = snapshot.search, snapshot.test, snapshot.report
         data = [*belief.values(), np.asarray(search.words), np.asarray(test.words)]
         told = [np.asarray(learn.words), np.asarray(descend.words)]
@@ -80,7 +89,7 @@ class StateCodec:
             snapshot.stage,
             _header(
                 entries_of(belief),
-                (self._search.names, search.layout),
+                (parts.search.names, search.layout),
                 (self._test.names, test.layout),
             ),
             b"".join(map(as_bytes, data)),
@@ -94,10 +103,10 @@ class StateCodec:
         """The arrays that stages do not change; None if they are those of the beginning."""
         if snapshot.fixed_since == 0:
             return None
-        leaves = jax.tree.leaves(snapshot.belief)
-        parts = zip(self._belief.names, leaves, self._belief.first, self._fixed, strict=True)
+        leaves, of = jax.tree.leaves(snapshot.belief), self._of(snapshot.without)
+        each = zip(of.belief.names, leaves, of.belief.first, of.fixed, strict=True)
         return encode(
-            {n: _plain(leaf) for n, leaf, first, fixed in parts if fixed and leaf is not first}
+            {n: _plain(leaf) for n, leaf, first, fixed in each if fixed and leaf is not first}
         )
 
     def restore(self, saved: StoredState, fixed: tuple[str, bytes] | None) -> Snapshot:
@@ -111,14 +120,17 @@ class StateCodec:
             return start
         stored = decode(*(fixed or (_NOTHING, b""))) | decode(saved.header, saved.state)
         told = decode(saved.report_header, saved.report)
-        search = self._search.tree(stored)
+        size = _COUNTERS.size
+        *stall, said, next_look, room, rows = _COUNTERS.unpack(saved.counters[:size])
+        without = _WITHOUT.unpack(saved.counters[size:])[0] if saved.counters[size:] else 0
+        parts = self._of(without)
+        search = parts.search.tree(stored)
         learn = Packed.of(self._learn.tree(told), np.concatenate)
         descend = Packed.of(self._descend.tree(told), np.concatenate)
-        *stall, said, next_look, room, rows = _COUNTERS.unpack(saved.counters)
         return Snapshot(
             stage=saved.stage,
             decision=np.asarray(search.decision),
-            belief=self._belief.tree(stored),
+            belief=parts.belief.tree(stored),
             search=Packed.of(search, np.concatenate),
             test=Packed.of(self._test.tree(stored), np.concatenate),
             report=Report(learn, descend, rows),
@@ -129,6 +141,7 @@ class StateCodec:
             next_look=next_look,
             room=room,
             fixed_since=saved.fixed_since,
+            without=without,
         )
 
     def read_answer(self, data: bytes) -> Answer:
@@ -136,14 +149,33 @@ class StateCodec:
         shape, event_shape = self._stream.start.decision.shape, self._stream.event_shape
         d, e = int(np.prod(shape)), int(np.prod(event_shape))
         numbers = np.frombuffer(data, "<f8")
-        if len(numbers) != 2 * d + 1 + 4 * e:
-            raise ValueError(f"expected {2 * d + 1 + 4 * e} numbers, got {len(numbers)}")
+        if len(numbers) != 3 * d + 1 + 4 * e:
+            raise ValueError(f"expected {3 * d + 1 + 4 * e} numbers, got {len(numbers)}")
         return Answer(
             decision=numbers[:d].reshape(shape),
-            epistemic=numbers[d : 2 * d].reshape(shape),
-            log_predictive=float(numbers[2 * d]),
-            surprise=Surprise(*numbers[2 * d + 1 :].reshape(4, *event_shape)),
+            low=numbers[d : 2 * d].reshape(shape),
+            high=numbers[2 * d : 3 * d].reshape(shape),
+            log_predictive=float(numbers[3 * d]),
+            surprise=Surprise(*numbers[3 * d + 1 :].reshape(4, *event_shape)),
         )
+
+
+class _Parts:
+    """What the arrays of the belief and of the search are called.
+
+    Attributes:
+        belief: The names of those of the belief.
+        search: The names of those of the search.
+        fixed: Which of the belief's stages do not change.
+        moving: The names and the places of those that they change.
+    """
+
+    def __init__(self, start: Snapshot):
+        """Args: the snapshot before the first batch."""
+        self.belief = _Names("belief", start.belief)
+        self.search = _Names("search", start.search.tree_of_arrays())
+        self.fixed = jax.tree.leaves(fixed_leaves(start.belief))
+        self.moving = [(n, i) for i, n in enumerate(self.belief.names) if not self.fixed[i]]
 
 
 class _Names:

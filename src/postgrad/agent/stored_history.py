@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from postgrad.agent.record import Record, Replay, interval
+from postgrad.agent.record import Record, Replay
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
+from postgrad.monitoring.assumptions import AssumptionFailedError, AssumptionWarning
 from postgrad.monitoring.misspecification import Alarm
 from postgrad.store import Batch, Store
 
@@ -28,11 +29,11 @@ class StoredHistory:
             StoreError: At the first batch that is damaged.
         """
         issued = self._stream.start.decision
-        low, high = map(np.asarray, self._stream.policy.problem.feasible.bounds())
         for stage, batch in self._store.batches(max(first - 1, 1), end):
             answer = self._codec.read_answer(batch.answer)
             if stage >= first:
                 rows, x = self._data(batch)
+                unknown = np.isnan(answer.low).any()
                 yield Record(
                     stage=stage,
                     id=batch.id,
@@ -40,7 +41,7 @@ class StoredHistory:
                     x=(issued if x is None else x)[()],
                     rows=rows,
                     decision=answer.decision[()],
-                    interval=interval(answer.decision, answer.epistemic, (low, high)),
+                    interval=None if unknown else (answer.low[()], answer.high[()]),
                     log_predictive=answer.log_predictive / len(rows),
                     surprise=answer.surprise,
                     alarm=None if batch.alarm is None else _alarm(batch.alarm),
@@ -69,6 +70,33 @@ class StoredHistory:
         snapshot = kept if known is None or known.stage < kept.stage else known
         for _, batch in self._store.batches(snapshot.stage + 1, stage):
             snapshot = self._again(snapshot, batch)
+        return snapshot
+
+    def after(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
+        """One stage; where an assumption fails, after learning all batches again without it.
+
+        See `Stream.after`. Which decisions were in force then is what was answered then.
+
+        Raises:
+            StoreError: If a batch is damaged.
+        """
+        try:
+            return self._stream.after(before, rows, x)
+        except AssumptionFailedError as failed:
+            again = self._learned_again(before.stage, failed.which)
+            new = self.after(again, rows, before.decision if x is None else x)
+            return new._replace(warning=AssumptionWarning(new.without & ~before.without))
+
+    def _learned_again(self, stage: int, without: int) -> Snapshot:
+        """What was known after a stage, had some assumptions (bits) never been made."""
+        snapshot, issued = self._stream.begin(without), self._stream.start.decision
+        for _, batch in self._store.batches(1, stage):
+            rows, x = self._data(batch)
+            try:
+                snapshot = self._stream.after(snapshot, rows, issued if x is None else x)
+            except AssumptionFailedError as failed:
+                return self._learned_again(stage, failed.which)
+            issued = self._codec.read_answer(batch.answer).decision
         return snapshot
 
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
@@ -106,7 +134,7 @@ class StoredHistory:
         return self._codec.restore(kept, self._store.fixed_arrays(kept))
 
     def _again(self, before: Snapshot, batch: Batch) -> Snapshot:
-        return self._stream.after(before, *self._data(batch))
+        return self.after(before, *self._data(batch))
 
     def _data(self, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
         """The observations of a batch, and the decision in force, if the caller named one."""

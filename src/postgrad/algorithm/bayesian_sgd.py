@@ -13,31 +13,38 @@ repeated gradient descent       gradient `Partial`
 """
 
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jax import random
 from jaxtyping import Array, Float, Int, PyTree
 
-from postgrad.algorithm.decision_uncertainty import Outlook, outlook, unknown
-from postgrad.algorithm.descents import Course, Descent, Newton, Plan, Stage, as_descent
+from postgrad.algorithm.decision_uncertainty import Outlook
+from postgrad.algorithm.descents import Course, Descent, Newton, Plan, Search, Stage, as_descent
 from postgrad.algorithm.gradients import Automatic, Gradient
 from postgrad.algorithm.outputs import Issued, Last, Move, Output
 from postgrad.algorithm.policy import Policy, first_stage, initial_decision
 from postgrad.algorithm.risks import Mean, Risk
-from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective, draw_thetas
-from postgrad.algorithm.separable_cost import adds_over_coordinates
+from postgrad.algorithm.sampled_objective import SampledObjective, has_tails
+from postgrad.algorithm.separable_cost import adds_at, adds_over_coordinates, adds_over_decisions
 from postgrad.algorithm.surprise import Surprise, surprise
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import check_belief, first
+from postgrad.beliefs.statistics_in_force import statistics_hold
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
 from postgrad.problem.batch import Batch, by_rows
 from postgrad.problem.problem import Decision, Problem
 
 # What keys of a stage are for, far from the numbers that descents use.
-_OUTPUT, _BELIEF, _SURPRISE, _OUTLOOK = 1, 2**32 - 1, 2**32 - 2, 2**32 - 3
+_OUTPUT, _BELIEF, _SURPRISE, _TRIAL = 1, 2**32 - 1, 2**32 - 2, 2**32 - 3
+# Assumptions, as bits: see `State.only_marginals` and `statistics_hold`.
+ADDS, SUFFICE = 1, 2
+# With fewer draws a stage does not compare places, and takes every step.
+_FEW = 32
 
 
 class State(eqx.Module):
@@ -50,6 +57,9 @@ class State(eqx.Module):
         progress: What the descent remembers.
         output: What is issued, given the iterates so far: the rule and what it remembers.
         only_marginals: Whether the cost adds over the coordinates of xi: see `marginals`.
+        additive: Whether the cost adds over the coordinates of x: see `adds_over_decisions`.
+        tails: Whether xi is drawn far out as well: see `has_tails`.
+        failed: Which assumptions did not hold at some stage so far, as bits; zero if all did.
     """
 
     stage: Int[Array, ""]
@@ -58,6 +68,9 @@ class State(eqx.Module):
     progress: PyTree
     output: Issued
     only_marginals: bool = eqx.field(static=True)
+    additive: bool = eqx.field(static=True)
+    tails: bool = eqx.field(static=True)
+    failed: Int[Array, ""]
 
     @property
     def decision(self) -> Decision:
@@ -81,14 +94,12 @@ class Draws(NamedTuple):
     """What a descent takes from the belief. Its shapes do not depend on how the belief is kept.
 
     Attributes:
-        thetas: theta ~ pi_t, for the descent.
-        scouts: theta ~ pi_t, for what is uncertain about the decision; None if that is not told.
+        thetas: theta ~ pi_t.
         size: N, how many observations the belief counts.
         mixture: pi_t itself, for gradients that read its mixture density; None for the others.
     """
 
     thetas: PyTree
-    scouts: PyTree
     size: Float[Array, ""]
     mixture: Belief | None
 
@@ -118,7 +129,7 @@ class BayesianSGD(Policy):
     """The paper's algorithm, its parts chosen by the user.
 
     With nothing chosen it issues the decision that the posterior deserves, the minimiser of the
-    posterior-averaged cost, to within what matters: see `Newton`. `presets.paper()` are the options
+    posterior-averaged cost, to within what matters: see `Search`. `presets.paper()` are the options
     of the algorithm as the paper prints it.
 
     Attributes:
@@ -159,15 +170,15 @@ class BayesianSGD(Policy):
             problem: Cost, model and feasible set.
             gradient: Pathwise where the model allows it, a sum over all values or the score
                 elsewhere, if not given.
-            steps: A descent such as `Newton()` (the default) or `SGLD(...)`; a number, a schedule
+            steps: A descent such as `Search()` (the default) or `SGLD(...)`; a number, a schedule
                 t -> a_t or an optax optimiser for plain projected steps.
             risk: `Mean()`, if not given.
             output: What is issued: `Last()` (if not given), `Average()`, `RandomIterate()` or
                 `Perturbed(...)`.
-            iterations: K; 6 for Newton steps and 1 for others, if not given.
+            iterations: K; 6 for a search and 1 for others, if not given.
             samples: Draws for each gradient, or a pair: of theta, and of xi for each of these.
-                4096 = 256 x 16 for Newton steps and 1 for others, if not given. With powers of two
-                the draws are evenly spread.
+                4096 = 256 x 16 for a search and 1 for others, if not given. With powers of two the
+                draws are evenly spread; with fewer than 32 the default is `Newton()`.
             seed: A number or a JAX key.
 
         Raises:
@@ -176,7 +187,7 @@ class BayesianSGD(Policy):
         """
         self.problem = problem
         self.gradient = Automatic() if gradient is None else gradient
-        self.descent = Newton() if steps is None else as_descent(steps)
+        self.descent = _usual(samples) if steps is None else as_descent(steps)
         self.risk = Mean() if risk is None else risk
         self.output = Last() if output is None else output
         for name, kind, example in (
@@ -192,8 +203,8 @@ class BayesianSGD(Policy):
         self.samples = _sizes(samples, self.descent)
         if not isinstance(self.risk, Mean) and not self.descent.fixes_draws:
             raise SettingError(
-                f"{self.risk} needs several draws of xi for each of several thetas, which Newton "
-                f"steps take; leave `steps` out"
+                f"{self.risk} needs several draws of xi for each of several thetas, which a search "
+                f"has; leave `steps` out"
             )
         self.key = as_key(seed, SettingError)
 
@@ -216,15 +227,31 @@ class BayesianSGD(Policy):
         self.problem.check(x, thetas)
         belief = belief.bind(self.problem, x)
         self.gradient.check(self.problem, x, theta)
+        only_marginals = (
+            self.descent.fixes_draws
+            and self.gradient.along_paths
+            and adds_over_coordinates(self.problem, x, belief)
+        )
+        additive = (
+            self.descent.fixes_draws
+            and isinstance(self.risk, Mean)
+            and adds_over_decisions(self.problem, self.gradient, x, thetas)
+        )
+        objective = SampledObjective(
+            self.problem, self.gradient, self.risk, None, only_marginals=only_marginals
+        )
         return State(
             stage=first_stage(),
             belief=belief,
             x=x,
-            progress=self.descent.init(x),
+            progress=self.descent.init(x, additive),
             output=Issued(self.output, self.output.init(x)),
-            only_marginals=self.descent.fixes_draws
-            and self.gradient.along_paths
-            and adds_over_coordinates(self.problem, x, theta),
+            only_marginals=only_marginals,
+            additive=additive,
+            tails=self.descent.fixes_draws
+            and isinstance(self.risk, Mean)  # others weigh thetas by costs of a few draws each
+            and has_tails(objective, x, theta),
+            failed=jnp.zeros((), jnp.int64),
         )
 
     def step(
@@ -255,7 +282,9 @@ class BayesianSGD(Policy):
         belief = before.update(likelihood, *batch, key_belief)
         log_predictive = by_rows(lambda y: before.log_mixture(likelihood, batch.x, y), batch.y)
         foreseen = surprise(before, likelihood, *batch, key_surprise)
-        return dataclasses.replace(state, belief=belief), Learned(log_predictive, foreseen)
+        failed = state.failed | SUFFICE * ~statistics_hold(before, likelihood, batch.x)
+        new = dataclasses.replace(state, belief=belief, failed=failed)
+        return new, Learned(log_predictive, foreseen)
 
     def descend(self, state: State, rows: Float[Array, ""]) -> tuple[State, Descended]:
         """Descend and decide: from x_t to x_{t+1}, given pi_t.
@@ -268,39 +297,50 @@ class BayesianSGD(Policy):
 
     def draw(self, state: State) -> Draws:
         """theta ~ pi_t, as many as the descent takes; the randomness is that of (key, t)."""
-        belief, scouts = state.belief, None
+        belief = state.belief
         thetas = self.descent.sample_thetas(belief, self._plan(state))
-        if self.descent.measures_curvature:
-            key_outlook = self._keys(state.stage, _OUTLOOK)[0]
-            scouts = draw_thetas(belief, random.split(key_outlook, 4)[0], SCOUTS)
         mixture = belief if self.gradient.uses_mixture else None
-        return Draws(thetas, scouts, belief.effective_size, mixture)
+        return Draws(thetas, belief.effective_size, mixture)
 
     def descend_on(
         self, draws: Draws, state: State, rows: Float[Array, ""]
     ) -> tuple[State, Descended]:
         """`descend`, given what it takes from the belief; `state.belief` is passed on unread."""
         problem, t = self.problem, state.stage
-        key_output, key_outlook = self._keys(t, _OUTPUT, _OUTLOOK)
+        key_output = self._keys(t, _OUTPUT)[0]
 
         # Descend: K projected steps, theta from the posterior, xi from the model at theta.
         objective = SampledObjective(
-            problem, self.gradient, self.risk, draws.mixture, state.only_marginals
+            problem,
+            self.gradient,
+            self.risk,
+            draws.mixture,
+            only_marginals=state.only_marginals,
+            additive=state.additive,
+            tails=state.tails,
         )
         stage = Stage(self._plan(state), objective, draws.thetas, rows, draws.size)
-        x_next, progress, course = self.descent.descend(stage, state.x, state.progress)
+        x_next, progress, course, ahead = self.descent.descend(stage, state.x, state.progress)
 
         # Decide: issue the last iterate, or what the output makes of the iterates.
         a_t = self.descent.step_size(t)
         output = state.output.follow(Move(state.x, x_next, a_t, key_output, problem.feasible))
 
-        ahead = unknown(x_next)
-        if self.descent.measures_curvature:
-            ahead = outlook(
-                objective, x_next, course.curvature, draws.scouts, rows, draws.size, key_outlook
-            )
-        new = dataclasses.replace(state, stage=t + 1, x=x_next, progress=progress, output=output)
+        failed = state.failed | self._failed(draws, state, x_next)
+        new = dataclasses.replace(
+            state, stage=t + 1, x=x_next, progress=progress, output=output, failed=failed
+        )
         return new, Descended(course, ahead)
+
+    def _failed(self, draws: Draws, state: State, x: Decision) -> Int[Array, ""] | int:
+        """Which assumptions that the descent made do not hold where it ended, as bits."""
+        failed: Array | int = 0
+        if state.only_marginals:
+            key = self._keys(state.stage, _TRIAL)[0]
+            failed |= ADDS * ~adds_at(self.problem, x, draws.thetas, key)
+        if draws.mixture is not None:
+            failed |= SUFFICE * ~statistics_hold(draws.mixture, self.problem.likelihood, x)
+        return failed
 
     def _plan(self, state: State) -> Plan:
         key = random.fold_in(self.key, state.stage)
@@ -310,6 +350,12 @@ class BayesianSGD(Policy):
         """Keys for parts of stage t, apart from those that descents derive from (key, t)."""
         key = random.fold_in(self.key, t)
         return [random.fold_in(key, np.uint32(purpose)) for purpose in purposes]
+
+
+def _usual(samples: int | tuple[int, int] | None) -> Descent:
+    """A search, if there are draws enough to compare places by them."""
+    total = math.prod(samples) if isinstance(samples, tuple) else samples
+    return Newton() if isinstance(total, int) and total < _FEW else Search()
 
 
 def _sizes(samples: int | tuple[int, int] | None, descent: Descent) -> tuple[int, int]:
@@ -323,6 +369,6 @@ def _sizes(samples: int | tuple[int, int] | None, descent: Descent) -> tuple[int
         return thetas, draws
     count = as_count(samples, SettingError, "samples")
     usual = descent.usual_samples[0]
-    if descent.fixes_draws and count > usual and count % usual == 0:
+    if descent.fixes_draws and 1 < usual < count and count % usual == 0:
         return usual, count // usual
     return count, 1

@@ -1,5 +1,7 @@
 """What is uncertain about the decision, and what it costs not to know."""
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,106 +9,153 @@ from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.algorithm.sampled_objective import SCOUTS, SampledObjective
-from postgrad.beliefs.belief import log_likelihood
+from postgrad.beliefs.belief import first, log_likelihood
 from postgrad.numerics.draw_barrier import computed_once
+from postgrad.numerics.lattice_keys import even_keys
 from postgrad.problem.batch import Batch
-from postgrad.problem.problem import Decision
+from postgrad.problem.problem import Decision, Problem
 
-_DRAWS = 32  # of xi for each theta, to see how much the cost varies
 # A further batch is simulated with so many rows at most, whatever its size, so that the size of a
 # batch is a number in the program and not a shape.
 _ROWS = 4
+_ENDS = (0.025, 0.975)
+_DRAWS = 32  # of xi for each theta, to see how much the cost varies
 
 
 class Outlook(eqx.Module):
     """Uncertainty about theta, in terms of the decision and its cost.
 
-    F is taken as quadratic around x, with curvature A, and H(., theta) as that quadratic with
-    another slope g(theta). To second order, then, knowing theta would move the decision by
-    s(theta) = -A^-1 g(theta), as far as it stays feasible, and save
-    -(g(theta)'s + s'A s / 2). All are NaN where the descent measured no curvature.
+    x*(theta) is the best decision if theta were known, found by a few steps from x for each of some
+    thetas ~ pi_t. All are NaN where the descent does not look for them.
 
     Attributes:
-        epistemic: The posterior standard deviation of the optimal decision: what more data narrow.
+        epistemic: The standard deviation of x*(theta): what more data narrow.
+        low: The 2.5 % quantile of x*(theta), entry by entry.
+        high: The 97.5 % quantile.
         aleatoric: The standard deviation of the cost with theta known: what no data change.
-        cost_of_not_knowing: The expected saving if theta were known from now on, for each decision.
+        cost_of_not_knowing: E H(x, theta) - H(x*(theta), theta): the expected saving if theta were
+            known from now on, for each decision.
         value_of_a_batch: What one more batch, of the size of the last and seen under x, is expected
             to save of that.
     """
 
     epistemic: Float[Array, "..."]
+    low: Float[Array, "..."]
+    high: Float[Array, "..."]
     aleatoric: Float[Array, ""]
     cost_of_not_knowing: Float[Array, ""]
     value_of_a_batch: Float[Array, ""]
 
 
+class Scouted(NamedTuple):
+    """What single thetas say at the decision.
+
+    Attributes:
+        slopes: grad H(x, theta_k), which average to that of all draws.
+        costs: H(x, theta_k).
+        squares: E h^2 at theta_k.
+    """
+
+    slopes: Float[Array, "L d"]
+    costs: Float[Array, " L"]
+    squares: Float[Array, " L"]
+
+
 def unknown(x: Decision) -> Outlook:
-    """Where no curvature was measured."""
-    nan = jnp.asarray(jnp.nan)
-    return Outlook(jnp.full_like(x, jnp.nan), nan, nan, nan)
+    """Where nothing was looked for."""
+    nan, each = jnp.asarray(jnp.nan), jnp.full_like(x, jnp.nan)
+    return Outlook(each, each, each, nan, nan, nan)
 
 
 def outlook(
-    objective: SampledObjective,
     x: Decision,
-    curvature: Float[Array, "d d"],
-    thetas: PyTree,
-    rows: Float[Array, ""],
-    size: Float[Array, ""],
-    key: Array,
+    ideal: Float[Array, "L d"],
+    least: Float[Array, " L"],
+    told: Scouted,
+    value_of_a_batch: Float[Array, ""],
 ) -> Outlook:
     """The outlook from x.
 
-    The next batch is drawn under each of some thetas; by Bayes' rule it re-weighs all of them, and
-    so tells the slope that would be believed after it. Of a batch with more than four rows four are
-    drawn, and what these save is scaled by D (N + 4) / (4 (N + D)): data save about D / (N + D).
+    Args:
+        x: The decision.
+        ideal: x*(theta_k).
+        least: H(x*(theta_k), theta_k).
+        told: What the thetas say at x.
+        value_of_a_batch: See `worth`.
+    """
+    savings = jnp.maximum(jnp.mean(told.costs - least), 0.0)
+    variance = jnp.maximum(told.squares - jnp.square(told.costs), 0.0)
+    low, high = (jnp.quantile(ideal, end, axis=0).reshape(x.shape) for end in _ENDS)
+    return Outlook(
+        epistemic=jnp.std(ideal, axis=0).reshape(x.shape),
+        low=low,
+        high=high,
+        aleatoric=jnp.sqrt(jnp.mean(variance)),
+        cost_of_not_knowing=savings,
+        value_of_a_batch=jnp.minimum(value_of_a_batch, savings),
+    )
+
+
+def joint_squares(
+    problem: Problem, x: Decision, thetas: PyTree, costs: Float[Array, " L"], key: Array
+) -> Float[Array, " L"]:
+    """E h^2 at each theta, where costs were averaged over marginals: a variance needs the law."""
+
+    def variance(theta: PyTree, key: Array) -> Array:
+        drawn = computed_once(problem.model(x, theta).sample(key, (_DRAWS,)), key)
+        return jnp.var(jax.vmap(lambda xi: problem.cost(x, xi))(drawn), ddof=1)
+
+    return jnp.square(costs) + jax.vmap(variance)(thetas, random.split(key, costs.shape[0]))
+
+
+def worth(
+    problem: Problem,
+    x: Decision,
+    thetas: PyTree,
+    slopes: Float[Array, "L d"],
+    curvature: Float[Array, "d d"],
+    rows: Float[Array, ""],
+    size: Float[Array, ""],
+    key: Array,
+) -> Float[Array, ""]:
+    """What one more batch is expected to save, to second order in x.
+
+    F is taken as quadratic around x, with curvature A, and H(., theta) as that quadratic with
+    another slope g(theta). Then a belief under which the mean slope is g moves the decision by
+    s = -A^-1 g, as far as it stays feasible, and saves -(g's + s'A s / 2). The next batch is drawn
+    under each theta; by Bayes' rule it re-weighs all of them, and so tells the slope that would be
+    believed after it. Of a batch with more than four rows four are drawn, and what these save is
+    scaled by D (N + 4) / (4 (N + D)): data save about D / (N + D).
 
     Args:
-        objective: The posterior-averaged cost.
+        problem: Cost, model and feasible set.
         x: The decision.
-        curvature: A.
         thetas: Draws from the belief.
+        slopes: g(theta) for each.
+        curvature: A.
         rows: D, how many observations the next batch has: as many as the last.
         size: N, how many observations the belief counts.
         key: Randomness.
     """
-    key_same, key_cost, key_batch = random.split(key, 4)[1:]
-    point = objective.side_by_side(thetas, key_same, x)
-    slopes = point.gradients
-    # Where x is the minimum the slopes average to zero, but for the noise of few draws.
+    likelihood = problem.likelihood
     slopes = slopes - jnp.mean(slopes, axis=0)
     inverse = jnp.linalg.inv(curvature)
-
-    def saved(slope: Decision) -> tuple[Decision, Array]:
-        ideal = x - (inverse @ slope.ravel()).reshape(x.shape)
-        move = objective.problem.feasible.project(ideal) - x
-        bend = move.ravel() @ curvature @ move.ravel()
-        return move, jnp.maximum(-(jnp.sum(slope * move) + 0.5 * bend), 0.0)
-
-    moves, savings = jax.vmap(saved)(slopes)
-    problem, likelihood = objective.problem, objective.problem.likelihood
-
-    def spread(theta: PyTree, key: Array) -> Array:
-        draws = computed_once(problem.model(x, theta).sample(key, (_DRAWS,)), key)
-        return jnp.var(jax.vmap(lambda xi: problem.cost(x, xi))(draws), ddof=1)
-
-    def believed_after(theta: PyTree, key: Array) -> Decision:
-        rows = computed_once(likelihood(x, theta).sample(key, (_ROWS,)), key)
-        seen = Batch(x, rows, weight)
-        log_f = jax.vmap(lambda other: log_likelihood(likelihood, other, seen))(thetas)
-        return jnp.tensordot(jnp.exp(log_f - logsumexp(log_f)), slopes, axes=1)
-
     weight = (jnp.arange(_ROWS) < rows).astype(float)
+
+    def believed_after(theta: PyTree, key: Array) -> Array:
+        drawn = computed_once(likelihood(x, theta).sample(key, (_ROWS,)), key)
+        seen = Batch(x, drawn, weight)
+        log_f = jax.vmap(lambda other: log_likelihood(likelihood, other, seen))(thetas)
+        return jnp.exp(log_f - logsumexp(log_f)) @ slopes
+
+    def saved(slope: Array) -> Array:
+        ideal = (x.ravel() - inverse @ slope).reshape(x.shape)
+        move = problem.feasible.project(ideal).ravel() - x.ravel()
+        return jnp.maximum(-(slope @ move + 0.5 * move @ curvature @ move), 0.0)
+
     drawn = jnp.minimum(rows, _ROWS)
-    ratio = rows * (size + drawn) / (drawn * (size + rows))
+    ratio = rows * (size + drawn) / (jnp.maximum(drawn, 1.0) * (size + rows))
     larger = jnp.where(jnp.isfinite(size), ratio, 1.0)  # theta is known: nothing can be saved
-    later = jax.vmap(believed_after)(thetas, random.split(key_batch, SCOUTS))
-    return Outlook(
-        epistemic=jnp.sqrt(jnp.mean(jnp.square(moves - jnp.mean(moves, axis=0)), axis=0)),
-        aleatoric=jnp.sqrt(jnp.mean(jax.vmap(spread)(thetas, random.split(key_cost, SCOUTS)))),
-        cost_of_not_knowing=jnp.mean(savings),
-        value_of_a_batch=jnp.minimum(
-            larger * jnp.mean(jax.vmap(saved)(later)[1]), jnp.mean(savings)
-        ),
-    )
+    keys = even_keys(likelihood(x, first(thetas)).sample, key, (slopes.shape[0],))
+    later = jax.vmap(believed_after)(thetas, keys)
+    return larger * jnp.mean(jax.vmap(saved)(later))

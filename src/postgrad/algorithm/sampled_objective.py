@@ -4,45 +4,52 @@ With the draws fixed, the average over them is a plain function of x, and one ca
 as on any other; with new draws every time it would move under one's feet.
 """
 
+import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import random
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.algorithm.gradients import Gradient, Sample
 from postgrad.algorithm.risks import Risk
 from postgrad.algorithm.separable_cost import marginals
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import first
+from postgrad.distributions.counts import by_inversion
 from postgrad.numerics.draw_barrier import computed_once
-from postgrad.numerics.lattice_keys import lattice_keys
+from postgrad.numerics.lattice_keys import even_keys, lattice_bits, table_keys
+from postgrad.numerics.tails import stretched
 from postgrad.problem.problem import Decision, Problem
 
-# The draws are taken apart into so many groups, to see how much these differ.
-_GROUPS = 8
 # The dimension of theta, which must be none of those of xi. Powers of the multiplier repeat, with a
-# period of n / 4; with this one, 22 dimensions before the first of xi, pairs (theta, xi) are spread
+# period of n / 4; with this one, 18 dimensions before the first of xi, pairs (theta, xi) are spread
 # well for the usual numbers of draws, also with one xi for each theta.
-_THETA = 2**20 - 22
-# So many thetas are looked at one by one.
-SCOUTS, _NODES = 64, 32
+_THETA = 2**20 - 18
+# The share of draws that are spread over the tails.
+_FAR_OUT = 0.2
 
 
-class Point(eqx.Module):
-    """What the draws say at one x.
+class Reading(NamedTuple):
+    """What the draws say, a row for each theta.
 
     Attributes:
-        costs: H(x, theta_j).
-        gradients: grad_x H(x, theta_j).
+        costs: H(x_j, theta_j).
+        gradients: grad_x H(x_j, theta_j), flattened.
+        squares: E h^2 at (x_j, theta_j).
     """
 
     costs: Float[Array, " m"]
-    gradients: Float[Array, "m ..."]
+    gradients: Float[Array, "m d"]
+    squares: Float[Array, " m"]
+
+
+Look = Callable[[Bool[Array, ""], Float[Array, "m d"]], Reading]
 
 
 class SampledObjective(eqx.Module):
@@ -54,73 +61,108 @@ class SampledObjective(eqx.Module):
         risk: rho.
         mixture: pi, for gradients that read its mixture density; None for the others.
         only_marginals: Whether the coordinates of xi may be drawn independently.
+        additive: Whether the cost adds over the coordinates of x.
+        tails: Whether more draws than a sample would have lie in the tails: see `has_tails`.
     """
 
     problem: Problem
     gradient: Gradient
     risk: Risk
     mixture: Belief | None
-    only_marginals: bool = eqx.field(static=True)
+    only_marginals: bool = eqx.field(static=True, default=False)
+    additive: bool = eqx.field(static=True, default=False)
+    tails: bool = eqx.field(static=True, default=False)
 
-    def survey(
-        self, thetas: PyTree, key: Array, count: int, x: Decision
-    ) -> Callable[[Decision], Point]:
-        """x -> what m thetas with `count` draws of xi for each say; all drawing is done here."""
-        m = jax.tree.leaves(thetas)[0].shape[0]
-        return self._looks(thetas, key, (count, m), x)
+    def rows(self, thetas: PyTree, scouts: PyTree, key: Array, count: int, x: Decision) -> Look:
+        """(whether scouts look, a place for each row) -> what they read there.
 
-    def side_by_side(self, thetas: PyTree, key: Array, x: Decision) -> Point:
-        """The thetas with the same noise for all.
+        There are m rows of `count` draws of xi each. Either each row has a theta of its own, drawn
+        from the posterior, with draws of its own. Or the rows belong to few thetas, the scouts,
+        m / L rows each, and all scouts see the same noise: what is common to them is wrong by the
+        noise of few draws; how they differ is not. All drawing is done here, unless xi depends on
+        x.
 
-        What is common to them is wrong by the noise of few draws; how they differ is not.
+        Args:
+            thetas: theta_1, ..., theta_m.
+            scouts: L thetas, where L divides m; row i belongs to scout i mod L.
+            key: Randomness.
+            count: Draws of xi for each row.
+            x: Any decision.
         """
-        return self._looks(thetas, key, (_NODES,), x)(x)
-
-    def singles(self, thetas: PyTree, key: Array, x: Decision) -> Callable[[Decision], Array]:
-        """x -> the mean square of the gradient of a single draw of (theta, xi)."""
-        look = self.survey(thetas, key, 1, x)
-        return lambda x: jnp.mean(jnp.square(look(x).gradients), axis=0)
-
-    def spacing(self, thetas: PyTree, x: Decision) -> float:
-        """How far apart the values of xi are, if they are counts that no decision changes."""
+        m, few = (jax.tree.leaves(each)[0].shape[0] for each in (thetas, scouts))
         theta = first(thetas)
-        counts = self.problem.model(x, theta).support.is_discrete
-        return 1.0 if counts and not self.problem.kind(x, theta).depends_on_decision else 0.0
-
-    def slope(self, point: Point) -> Float[Array, "..."]:
-        """Grad F."""
-        return jnp.tensordot(self.risk.weights(point.costs), point.gradients, axes=1)
-
-    def noise(self, point: Point) -> Float[Array, "..."]:
-        """The standard error of the slope, or rather more than that; NaN from a single theta.
-
-        Every eighth theta with its draws is a coarser lattice of its own. How much these differ
-        tells how far off each is; all of them together are nearer to the truth than if they were
-        independent.
-        """
-        m = point.costs.shape[0]
-        groups = math.gcd(m, _GROUPS)
-        weighed = self.risk.weights(point.costs).reshape(m, *(1,) * (point.gradients.ndim - 1))
-        parts = (weighed * point.gradients).reshape(-1, groups, *point.gradients.shape[1:])
-        means = groups * jnp.sum(parts, axis=0)
-        if groups == 1:
-            return jnp.full(means.shape[1:], jnp.nan)
-        return jnp.std(means, axis=0, ddof=1) / jnp.sqrt(groups)
-
-    def _looks(
-        self, thetas: PyTree, key: Array, shape: tuple[int, ...], x: Decision
-    ) -> Callable[[Decision], Point]:
-        """x -> what thetas say, by keys of this shape: draws by thetas, or the same for all."""
-        keys = _keys(lambda key: self._law(x, first(thetas)).sample(key), key, shape)
-        axis = 1 if len(shape) > 1 else None
-        if self._draws_stay(x, first(thetas)):
+        keys, weights = self._keys(key, m, count, x, theta)
+        # Every L-th row of a lattice is a coarser lattice: the noise that all scouts see.
+        rows = jnp.arange(m)
+        of_scouts = rows // few * few
+        both_thetas = jax.tree.map(
+            lambda own, some: jnp.stack([own, some[rows % few]]), thetas, scouts
+        )
+        keys, weights = (jnp.stack([each, each[of_scouts]]) for each in (keys, weights))
+        level = self._level(thetas, random.fold_in(key, 2), x)
+        if self._draws_stay(x, theta):
             # Then the gradient is that of the cost, at xi that are drawn once for all x.
-            xi = jax.vmap(self._sample, (0, axis, None))(thetas, keys, x)
-            drawn = computed_once(xi, key)
-            return lambda x: Point(*jax.vmap(self._cost_of, (0, None))(drawn, x))
-        level = self._level(thetas, random.fold_in(key, 1), x)
-        each = jax.vmap(self._average, (0, axis, None, None))
-        return lambda x: Point(*each(thetas, keys, x, level))
+            sample = jax.vmap(lambda theta, keys: self._sample(theta, keys, x))
+            drawn = computed_once(jax.vmap(sample)(both_thetas, keys), key)
+            row: Callable[..., Any] = jax.vmap(self._of_draws)
+            data: tuple[Any, ...] = (drawn, weights)
+        else:
+            row = jax.vmap(functools.partial(self._of_keys, level))
+            data = (both_thetas, keys, weights)
+
+        def look(scouting: Array, places: Array) -> Reading:
+            mine = jax.tree.map(lambda leaf: _pick(leaf, scouting), data)
+            costs, gradients, squares = row(*mine, places.reshape(m, *x.shape))
+            return Reading(costs, gradients.reshape(m, -1), squares)
+
+        return look
+
+    def groups(self, reading: Reading, count: int) -> tuple[Array, Array]:
+        """The risk and its gradient by each of some groups of rows, row i in group i mod count."""
+        costs = reading.costs.reshape(-1, count)
+        gradients = reading.gradients.reshape(-1, count, reading.gradients.shape[1])
+        values = jax.vmap(self.risk.value, in_axes=1)(costs)
+        weights = jax.vmap(self.risk.weights, in_axes=1)(costs)
+        return values, jnp.einsum("gk,kgd->gd", weights, gradients)
+
+    def slope(self, reading: Reading) -> Float[Array, " d"]:
+        """Grad F, if all rows looked at one place."""
+        return self.risk.weights(reading.costs) @ reading.gradients
+
+    def has_fixed_kinks(self, thetas: PyTree, x: Decision) -> bool:
+        """Whether xi has separate values that no decision changes.
+
+        Then kinks of the cost lie at the same places for all draws, and the best decision is likely
+        to be one of them; an average of decisions is not.
+        """
+        theta = first(thetas)
+        moves = self.problem.kind(x, theta).depends_on_decision
+        return self.problem.model(x, theta).support.is_discrete and not moves
+
+    def _keys(
+        self, key: Array, columns: int, count: int, x: Decision, theta: PyTree
+    ) -> tuple[Array, Array]:
+        """Keys of `count` draws of xi for each of some columns, and how much each draw counts.
+
+        Points of a lattice, the second half mirroring the first. Where xi is drawn from one
+        number u, u is not uniform but has a density that is larger in the tails (`stretched`), and
+        draws count as one over it.
+        """
+        law = self._law(x, theta)
+        half = count // 2 * columns
+        if not self.tails or count % 2 or half & (half - 1):
+            keys = even_keys(law.sample, key, (count, columns)).T
+            return keys, jnp.ones((columns, count))
+        u, density = stretched(lattice_bits(key, half, 1) * 2.0**-64, _FAR_OUT)
+        bits = jnp.minimum(u * 2.0**64, 2.0**64 - 2048.0).astype(np.uint64)  # the last float below
+        bits = bits.reshape(count // 2, columns, 1)
+        bits, weights = (
+            jnp.swapaxes(jnp.concatenate(pair), 0, 1)
+            for pair in ((bits, ~bits), 2 * (1.0 / density.reshape(count // 2, columns),))
+        )
+        # All thetas count alike.
+        weights = weights / jnp.mean(weights, axis=1, keepdims=True)
+        return table_keys(bits), computed_once(weights, key)
 
     def _draws_stay(self, x: Decision, theta: PyTree) -> bool:
         """Whether xi is drawn, and does not depend on x."""
@@ -130,16 +172,38 @@ class SampledObjective(eqx.Module):
     def _sample(self, theta: PyTree, keys: Array, x: Decision) -> Array:
         return jax.vmap(self._law(x, theta).sample)(keys)
 
-    def _cost_of(self, xi: Float[Array, "r ..."], x: Decision) -> tuple[Array, Decision]:
-        """The mean cost of some xi, and its gradient."""
+    def _of_draws(self, xi: Float[Array, "r ..."], weights: Array, x: Decision) -> tuple:
+        """The mean cost of some xi, its gradient, and the mean square."""
 
-        def mean(x: Decision) -> Array:
-            return jnp.mean(jax.vmap(lambda xi: self.problem.cost(x, xi))(xi))
+        def mean(x: Decision) -> tuple[Array, Array]:
+            costs = jax.vmap(lambda xi: self.problem.cost(x, xi))(xi)
+            return jnp.mean(weights * costs), jnp.mean(weights * jnp.square(costs))
 
-        return jax.value_and_grad(mean)(x)
+        (cost, square), gradient = jax.value_and_grad(mean, has_aux=True)(x)
+        return cost, gradient, square
+
+    def _of_keys(
+        self, level: Array, theta: PyTree, keys: Array, weights: Array, x: Decision
+    ) -> tuple:
+        """The same, where xi depends on x or is summed over."""
+        seen = eqx.tree_at(lambda problem: problem.model, self.problem, self._law)
+
+        def mean(x: Decision) -> tuple[Array, tuple[Array, Array]]:
+            each = jax.vmap(
+                lambda key: self.gradient.surrogate(
+                    seen, x, Sample(theta, key, self.mixture, level)
+                )
+            )
+            values, costs, squares = each(keys)
+            means = jnp.mean(weights * costs), jnp.mean(weights * squares)
+            return jnp.mean(weights * values), means
+
+        # One derivative of the mean is much cheaper than the mean of many derivatives.
+        gradient, (cost, square) = jax.grad(mean, has_aux=True)(x)
+        return cost, gradient, square
 
     def _law(self, x: Decision, theta: PyTree) -> Any:
-        law = self.problem.model(x, theta)
+        law = by_inversion(self.problem.model(x, theta))
         return marginals(law) if self.only_marginals else law
 
     def _level(self, thetas: PyTree, key: Array, x: Decision) -> Array:
@@ -150,42 +214,38 @@ class SampledObjective(eqx.Module):
         costs = jax.vmap(lambda theta, key: self.problem.cost(x, self._law(x, theta).sample(key)))
         return jnp.mean(costs(thetas, keys))
 
-    def _average(
-        self, theta: PyTree, keys: Array, x: Decision, level: Array
-    ) -> tuple[Array, Decision]:
-        """The mean cost and its gradient, of several draws of xi under one theta."""
-        seen = eqx.tree_at(lambda problem: problem.model, self.problem, self._law)
 
-        def mean(x: Decision) -> tuple[Array, Array]:
-            each = jax.vmap(
-                lambda key: self.gradient.surrogate(
-                    seen, x, Sample(theta, key, self.mixture, level)
-                )
-            )
-            values, costs = each(keys)
-            return jnp.mean(values), jnp.mean(costs)
+def has_tails(objective: SampledObjective, x: Decision, theta: PyTree) -> bool:
+    """Whether xi is one number that is drawn from one number u.
 
-        # One derivative of the mean is much cheaper than the mean of many derivatives.
-        gradient, cost = jax.grad(mean, has_aux=True)(x)
-        return cost, gradient
+    Draws of several coordinates would weigh each other's: a fifth of them would count for nothing,
+    which costs all others their evenness.
+    """
+    problem = objective.problem
+    size = math.prod(problem.kind(x, theta).event_shape)
+    if size != 1 or not objective.gradient.draws(problem, x, theta):
+        return False
+
+    def draw(bits: Array) -> Array:
+        return objective._law(x, theta).sample(table_keys(bits))
+
+    try:  # lowered, not only traced: it is then that a table refuses
+        jax.jit(draw).lower(np.zeros(1, np.uint64))
+    except NotImplementedError:
+        return False
+    return True
 
 
 def draw_thetas(belief: Belief, key: Array, count: int) -> PyTree:
-    """theta_1, ..., theta_count ~ pi, evenly spread where the belief's draws allow."""
-    keys = _keys(belief.sample, key, (count,), _THETA)
+    """theta_1, ..., theta_count ~ pi, evenly spread and in mirrored pairs where possible."""
+    keys = even_keys(belief.sample, key, (count,), _THETA)
     return computed_once(jax.vmap(belief.sample)(keys), key)
 
 
-def _keys(
-    draw: Callable[[Array], Any], key: Array, shape: tuple[int, ...], first: int = 0
-) -> Array:
-    """Keys of one lattice, if their number allows one and `draw` can use them."""
-    count = math.prod(shape)
-    if count & (count - 1) == 0:
-        keys = lattice_keys(key, shape, first)
-        try:
-            jax.eval_shape(draw, keys.reshape(-1)[0])
-            return keys
-        except NotImplementedError:  # JAX draws Poisson numbers with its own generator only
-            pass
-    return random.split(key, shape)
+def _pick(pair: Array, second: Bool[Array, ""]) -> Array:
+    """One of two arrays; keys cannot be selected by `where`, but their words can."""
+    if jnp.issubdtype(pair.dtype, jax.dtypes.prng_key):
+        one, other = random.key_data(pair)
+        words = jnp.where(second, other, one)
+        return random.wrap_key_data(words, impl=random.key_impl(pair))
+    return jnp.where(second, pair[1], pair[0])

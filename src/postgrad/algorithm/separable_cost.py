@@ -15,9 +15,13 @@ import numpyro.distributions as dist
 from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
+from postgrad.algorithm.gradients import Gradient
+from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import first
 from postgrad.problem.problem import Cost, Decision, Problem
 
-_PAIRS = 8  # of draws, at each of the decisions that are tried
+# At each decision a cost is tried with so many examples of theta, and with as many draws.
+_THETAS = 8
 
 
 def marginals(law: Any) -> Any:
@@ -28,36 +32,98 @@ def marginals(law: Any) -> Any:
     return dist.Normal(law.loc, spread, validate_args=False).to_event(1)
 
 
-def adds_over_coordinates(problem: Problem, x: Decision, theta: PyTree) -> bool:
+def adds_over_coordinates(problem: Problem, x: Decision, belief: Belief) -> bool:
     """Whether h(x, xi) = sum_i h_i(x, xi_i), and the model's marginals are known and others.
 
     Judged by what such costs, and no others, do when two draws a and b swap coordinate i:
 
         h(x, a) + h(x, b)  =  h(x, a with b_i) + h(x, b with a_i),
 
-    tried on many draws at several decisions.
+    tried at decisions all over the feasible set, each with several thetas of the belief.
     """
-    kind = problem.kind(x, theta)
+    examples = belief.examples()
+    kind = problem.kind(x, first(examples))
     if kind.name != "MultivariateNormal" or kind.event_shape[0] < 2:
         return False
-    return bool(jnp.all(_swaps(problem, problem.decisions(x), theta)))
+    return bool(_add_up(problem, problem.decisions(x, examples), belief))
 
 
 @eqx.filter_jit
-def _swaps(problem: Problem, decisions: Array, theta: PyTree) -> Bool[Array, "k pairs d"]:
-    def at(x: Decision, key: Array) -> Array:
-        a, b = problem.model(x, theta).sample(key, (2,))
-        whole = problem.cost(x, a) + problem.cost(x, b)
+def _add_up(problem: Problem, decisions: Float[Array, "k ..."], belief: Belief) -> Bool[Array, ""]:
+    key, key_theta = random.split(random.key(0))
+    examples = belief.examples()
+    count = jax.tree.leaves(examples)[0].shape[0]
+    chosen = np.linspace(0, count - 1, _THETAS).astype(int)
+    drawn = belief.sample(key_theta, (_THETAS,))
+    thetas = jax.tree.map(lambda a, b: jnp.concatenate([a[chosen], b]), examples, drawn)
+    keys = random.split(key, (decisions.shape[0], 2 * _THETAS))
+    at = jax.vmap(_swaps, in_axes=(None, None, 0, 0))
+    return jnp.all(jax.vmap(at, in_axes=(None, 0, None, 0))(problem, decisions, thetas, keys))
 
-        def swapped(i: Array) -> Array:
-            here = jnp.arange(a.shape[0]) == i
-            parts = problem.cost(x, jnp.where(here, b, a)) + problem.cost(x, jnp.where(here, a, b))
-            return jnp.abs(parts - whole) <= 1e-9 * (1.0 + jnp.abs(whole))
 
-        return jax.vmap(swapped)(jnp.arange(a.shape[0]))
+def adds_at(problem: Problem, x: Decision, thetas: PyTree, key: Array) -> Bool[Array, ""]:
+    """The same at one decision, with the first few of some thetas; inside compiled programs."""
+    few = jax.tree.map(lambda leaf: leaf[:_THETAS], thetas)
+    keys = random.split(key, jax.tree.leaves(few)[0].shape[0])
+    return jnp.all(jax.vmap(lambda theta, key: _swaps(problem, x, theta, key))(few, keys))
 
-    keys = random.split(random.key(0), (decisions.shape[0], _PAIRS))
-    return jax.vmap(lambda x, keys: jax.vmap(lambda key: at(x, key))(keys))(decisions, keys)
+
+def _swaps(problem: Problem, x: Decision, theta: PyTree, key: Array) -> Bool[Array, " d"]:
+    """Whether the costs of two draws stay the same in sum when they swap each coordinate.
+
+    A cost that is not finite says nothing.
+    """
+    a, b = problem.model(x, theta).sample(key, (2,))
+    each = problem.cost(x, a), problem.cost(x, b)
+    whole, size = each[0] + each[1], jnp.abs(each[0]) + jnp.abs(each[1])
+
+    def swapped(here: Array) -> Array:
+        parts = problem.cost(x, jnp.where(here, b, a)) + problem.cost(x, jnp.where(here, a, b))
+        return ~(jnp.abs(parts - whole) > 1e-9 * (1.0 + size))
+
+    return jax.vmap(swapped)(jnp.eye(a.shape[0], dtype=bool))
+
+
+def adds_over_decisions(problem: Problem, gradient: Gradient, x: Decision, thetas: PyTree) -> bool:
+    """Whether the cost of one draw is a sum over the coordinates of x: sum_i h_i(x_i, noise).
+
+    Then the averaged cost bends in each coordinate on its own. Judged by what such sums, and no
+    others, do between two decisions a and b, tried over the feasible set with several thetas:
+
+        h(b) - h(a)  =  sum_i h(a with b_i) - h(a).
+    """
+    if x.size == 1:
+        return True
+    theta = first(thetas)
+    if gradient.uses_baseline(problem, x, theta) or not gradient.draws(problem, x, theta):
+        return False
+    return bool(jnp.all(_sums(problem, problem.decisions(x, thetas), thetas)))
+
+
+@eqx.filter_jit
+def _sums(problem: Problem, decisions: Array, thetas: PyTree) -> Bool[Array, "k pairs"]:
+    count = jax.tree.leaves(thetas)[0].shape[0]
+
+    def at(a: Decision, b: Decision, key: Array) -> Array:
+        theta = jax.tree.map(
+            lambda leaf: leaf[random.randint(random.fold_in(key, 1), (), 0, count)], thetas
+        )
+
+        def cost(x: Decision) -> Array:
+            return problem.cost(x, problem.model(x, theta).sample(key))
+
+        def moved(i: Array) -> Array:
+            here = (jnp.arange(a.size) == i).reshape(a.shape)
+            return cost(jnp.where(here, b, a)) - start
+
+        start = cost(a)
+        parts = jax.vmap(moved)(jnp.arange(a.size))
+        size = 1.0 + jnp.abs(start) + jnp.sum(jnp.abs(parts))
+        return ~(jnp.abs(cost(b) - start - jnp.sum(parts)) > 1e-9 * size)  # NaN says nothing
+
+    keys = random.split(random.key(0), (decisions.shape[0], 2))
+    each = jax.vmap(at, (None, None, 0))
+    return jax.vmap(each)(decisions, jnp.roll(decisions, 1, axis=0), keys)
 
 
 def costs_by_item(

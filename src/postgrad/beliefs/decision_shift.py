@@ -12,6 +12,10 @@ from postgrad.numerics.fixed import fixed
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
+# On how many thetas a shift is tried at decisions in force, and how closely, relative to the
+# numbers' size: rounding must not look like a failure.
+_TRIALS, _IN_FORCE = 32, 1e-6
+
 
 class Shift(eqx.Module):
     """Statistics of data that arose at x, as if they had arisen at x_0.
@@ -26,11 +30,15 @@ class Shift(eqx.Module):
         pivots: theta_p along the leading axis.
         lift: The matrix from the pivots' log-likelihoods to statistics.
         rest: The projection of statistics on what the pivots' log-likelihoods do not depend on.
+        trials: Some theta_i along the leading axis, to try the assumption on at other decisions.
+        here: Their phi_i(x_0), and a one for the term that all points share.
     """
 
     pivots: PyTree = fixed()
     lift: Float[Array, "k r"] = fixed()
     rest: Float[Array, "k k"] = fixed()
+    trials: PyTree = fixed()
+    here: Float[Array, "n k"] = fixed()
 
     def undo(
         self, family: ExponentialFamily, model: Model, x: Decision, total: Float[Array, " m"]
@@ -38,6 +46,17 @@ class Shift(eqx.Module):
         """The statistics at x_0, and a term that all points share (k = m + 1)."""
         natural = jax.vmap(lambda theta: family.natural(model(x, theta)))(self.pivots)
         return self.lift @ (natural @ total) + self.rest @ jnp.append(total, 0.0)
+
+    def holds(self, family: ExponentialFamily, model: Model, x: Decision) -> Bool[Array, ""]:
+        """Whether all that x does to the trials is what it does to the pivots.
+
+        Numbers that are not finite say nothing.
+        """
+        natural = jax.vmap(lambda theta: family.natural(model(x, theta)))
+        there, pivots = (_with_one(natural(thetas)) for thetas in (self.trials, self.pivots))
+        found = self.here @ (self.lift @ pivots + self.rest)
+        size = jnp.max(jnp.abs(there)) + jnp.max(jnp.abs(found))
+        return ~jnp.any(jnp.abs(found - there) > _IN_FORCE * size)
 
 
 def batch_statistics(
@@ -75,8 +94,10 @@ def find_shift(
     lift = np.linalg.pinv(here[chosen])
     pivots = jax.tree.map(lambda leaf: leaf[np.asarray(chosen)], thetas)
     rest = np.eye(here.shape[1]) - lift @ here[chosen]
-    shift = Shift(pivots, jnp.asarray(lift), jnp.asarray(rest))
-    places = problem.decisions(x)
+    some = np.linspace(0, len(here) - 1, min(len(here), _TRIALS)).astype(int)
+    trials = jax.tree.map(lambda leaf: leaf[some], thetas)
+    shift = Shift(pivots, jnp.asarray(lift), jnp.asarray(rest), trials, jnp.asarray(here[some]))
+    places = problem.decisions(x, thetas)
     return shift if _explains(shift, family, problem.model, places, thetas, here) else None
 
 
@@ -134,8 +155,11 @@ def _features(
     family: ExponentialFamily, model: Model, xs: Float[Array, "k ..."], thetas: PyTree
 ) -> Float[np.ndarray, "k n m"]:
     """phi(x, theta), and a one for the term that all points share."""
-    natural = np.asarray(natural_parameters(family, model, xs, thetas))
-    return np.concatenate([natural, np.ones((*natural.shape[:2], 1))], axis=-1)
+    return np.asarray(_with_one(natural_parameters(family, model, xs, thetas)))
+
+
+def _with_one(natural: Float[Array, "... m"]) -> Float[Array, "... k"]:
+    return jnp.concatenate([natural, jnp.ones((*natural.shape[:-1], 1))], axis=-1)
 
 
 @eqx.filter_jit

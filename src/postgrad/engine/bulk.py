@@ -7,6 +7,7 @@ at all points of large grids (`beliefs.grid.live_points`).
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,8 +22,15 @@ from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import with_room
+from postgrad.monitoring.assumptions import (
+    AssumptionFailedError,
+    AssumptionWarning,
+    failed,
+    without,
+)
 from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.fixed import fixed_leaves
+from postgrad.problem.problem import Model
 
 # One stage of one stream: (the stream's own numbers, its state, the stage's number) -> (the state
 # after the stage, what is kept of it).
@@ -67,28 +75,56 @@ def beginning(states: Sequence[Any], rows: int) -> Streams:
 
 def run(
     stage: Stage,
-    streams: Streams,
+    states: Sequence[Any],
+    likelihood: Model,
     own: PyTree,
     horizon: int,
+    rows: int,
     progress: Progress = lambda label, done, total: None,
     *,
     of_one_size: bool = True,
-) -> PyTree:
-    """Stages 1, ..., horizon of all streams.
+) -> tuple[Sequence[Any], PyTree]:
+    """Stages 1, ..., horizon of all streams; again without what was assumed, if that fails.
 
     Args:
         stage: One stage of one stream.
-        streams: The states before the first stage.
+        states: Those before the first stage: see `beginning`.
+        likelihood: The distribution of the data.
         own: Numbers of each stream, along the leading axis.
         horizon: How many stages.
+        rows: How many observations each stream will meet.
         progress: Called with ("simulating", stages done, of how many), summed over streams, from
             the threads that do the work, one at a time.
         of_one_size: Whether chunks have one size on a CPU however few streams there are, filled up
             with copies, so that stream i is always the same bit for bit.
 
     Returns:
-        What was kept, (streams, stages, ...) in each leaf.
+        The states before the first stage, as they were used, and what was kept, (streams, stages,
+        ...) in each leaf.
+
+    Warns:
+        AssumptionWarning: If something that was assumed turned out not to hold.
     """
+    which = 0
+    while True:
+        try:
+            streams = beginning(states, rows)
+            return states, _run(stage, streams, own, horizon, progress, of_one_size)
+        except AssumptionFailedError as found:
+            which |= found.which
+            warnings.warn(AssumptionWarning(found.which), stacklevel=3)
+            plain = {id(state): without(state, likelihood, which) for state in states}
+            states = [plain[id(state)] for state in states]
+
+
+def _run(
+    stage: Stage,
+    streams: Streams,
+    own: PyTree,
+    horizon: int,
+    progress: Progress,
+    of_one_size: bool,
+) -> PyTree:
     count = jax.tree.leaves(own)[0].shape[0]
     on_cpu = jax.default_backend() == "cpu"
     width, length = _ON_CPU if on_cpu else _ELSEWHERE
@@ -159,6 +195,8 @@ def _run_chunk(
         while sound and first < min(next_look, horizon + 1):
             count = min(length, horizon + 1 - first, next_look - first)
             new, shown = program(numbers, states, own, first, count)
+            if which := failed(new):
+                raise AssumptionFailedError(which)
             sound = live_points.is_sound(new)
             if sound:
                 kept.add(rows, first, count, shown)

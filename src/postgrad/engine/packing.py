@@ -16,6 +16,8 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, PyTree, UInt64
 
+from postgrad.numerics.validate import is_concrete
+
 
 class Kind(NamedTuple):
     """What one array of a tree is.
@@ -75,6 +77,8 @@ class Packed:
         kinds, words, start = [], [], 0
         for leaf in leaves:
             numbers = random.key_data(leaf) if _is_key(leaf) else leaf
+            if concatenate is np.concatenate:  # on the host, where nothing needs to be compiled
+                numbers = np.asarray(numbers)
             word = "float64" if jnp.issubdtype(numbers.dtype, jnp.floating) else "int64"
             generator = random.key_impl(leaf) if _is_key(leaf) else None
             kinds.append(Kind(numbers.shape, numbers.dtype.name, word, start, generator))
@@ -85,9 +89,11 @@ class Packed:
     def tree_of_arrays(self) -> Any:
         """The tree, inside compiled programs and outside."""
         leaves = []
+        # on the host, nothing needs to be compiled
+        all_words: Any = np.asarray(self.words) if is_concrete(self.words) else self.words
         for kind in self.layout.kinds:
-            words = self.words[kind.start : kind.start + math.prod(kind.shape)]
-            leaf = words.view(kind.word).astype(kind.dtype).reshape(kind.shape)
+            words = all_words[kind.start : kind.start + math.prod(kind.shape)]
+            leaf = jnp.asarray(words.view(kind.word).astype(kind.dtype).reshape(kind.shape))
             is_key = kind.generator is not None
             leaves.append(random.wrap_key_data(leaf, impl=kind.generator) if is_key else leaf)
         return jax.tree.unflatten(self.layout.tree, leaves)

@@ -42,6 +42,7 @@ class LearnVerdict(NamedTuple):
         possible: Whether some theta explains each observation.
         proper: Whether the posterior has no NaN in it.
         negligible: Whether the points of large grids that are not computed weigh next to nothing.
+        failed: Which assumptions did not hold at the decision in force, as bits.
         alarmed: Whether the batch raised an alarm.
         answer: What is kept with the batch: log f_hat of all of it, and where it lay among those
             that were foreseen.
@@ -50,6 +51,7 @@ class LearnVerdict(NamedTuple):
     possible: Any
     proper: Any
     negligible: Any
+    failed: Any
     alarmed: Any
     answer: Any
 
@@ -72,16 +74,18 @@ class DescendVerdict(NamedTuple):
     Attributes:
         positive_step: Whether the step size is positive.
         finite: Whether the gradients, the new decision and what is remembered are finite.
-        settled: Whether the descent came to rest, or cannot tell.
+        failed: Which assumptions did not hold at the new decision, as bits.
+        doubt: Why the decision may be wrong: a `Doubt`.
         stands: Whether x stands still while not knowing theta costs something.
         value: What one more batch saves.
         usual: What it would save if it taught as batches ordinarily do.
-        answer: What is kept with the batch: the decision, and its epistemic standard deviation.
+        answer: What is kept with the batch: the decision, and between which ends the best one lies.
     """
 
     positive_step: Any
     finite: Any
-    settled: Any
+    failed: Any
+    doubt: Any
     stands: Any
     value: Any
     usual: Any
@@ -123,6 +127,7 @@ def learn(
         possible=is_possible(policy, state, batch, x, learned.log_predictive),
         proper=~_any_nan(eqx.filter(new.belief, fixed_leaves(new.belief), inverse=True)),
         negligible=live_points.is_negligible(new),
+        failed=new.failed,
         alarmed=monitor.raised > 0,
         answer=(foreseen, learned.surprise),
     )
@@ -148,11 +153,12 @@ def descend(
     verdict = DescendVerdict(
         positive_step=policy.descent.step_size(state.stage) > 0,
         finite=jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in moves])),
-        settled=~(descended.course.settled == 0),  # NaN where the descent cannot tell
+        failed=new.failed,
+        doubt=descended.course.doubt,
         stands=stands,
         value=value,
         usual=usual,
-        answer=(new.decision, descended.outlook.epistemic),
+        answer=(new.decision, descended.outlook.low, descended.outlook.high),
     )
     return new, DescendReport(_vector(verdict), descended)
 

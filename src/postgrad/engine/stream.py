@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, Info, State
+from postgrad.algorithm.descents import Doubt
 from postgrad.beliefs import Belief
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
@@ -17,6 +18,8 @@ from postgrad.engine.padding import padded
 from postgrad.engine.programs import Descending, Learning, programs, split
 from postgrad.engine.stage import DescendVerdict, LearnVerdict, read
 from postgrad.errors import DivergenceError, ImpossibleDataError, StepSizeError, SupportError
+from postgrad.monitoring import assumptions
+from postgrad.monitoring.assumptions import AssumptionFailedError
 from postgrad.monitoring.misspecification import Alarm, Monitor
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.problem.problem import kind_of
@@ -54,6 +57,7 @@ class Snapshot(NamedTuple):
         room: How many rows fit into the data that the belief keeps.
         fixed_since: The stage at which arrays that stages do not change were last replaced; 0 if
             they are those of the beginning.
+        without: Assumptions that are not made any more, as bits.
     """
 
     stage: int
@@ -69,6 +73,7 @@ class Snapshot(NamedTuple):
     next_look: int
     room: int
     fixed_since: int
+    without: int
 
     @property
     def state(self) -> State:
@@ -102,7 +107,7 @@ class Stream:
     def __init__(self, policy: BayesianSGD, belief: Belief, x: Any, alpha: Any):
         """Tries all parts on each other; see `BayesianSGD.init` and `Monitor`."""
         self.policy = policy
-        state = policy.init(belief, x)
+        state = self._state = policy.init(belief, x)
         theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
         likelihood = policy.problem.likelihood
         self.event_shape = policy.problem.event_shape(state.x, theta)
@@ -110,12 +115,22 @@ class Stream:
         self._uses_mixture = policy.gradient.uses_mixture
         self._numbers, plan = split(policy)
         self._programs = programs(plan)
-        self.start = Snapshot(
+        self._test = Packed.of(Monitor(self.event_shape, alpha=alpha), np.concatenate)
+        self.start = self.begin(0)
+
+    def begin(self, without: int) -> Snapshot:
+        """The snapshot before the first batch, some assumptions (bits) not made: see `after`.
+
+        Raises:
+            ModelError: If the belief has learned before, and can no longer do without.
+        """
+        state = assumptions.without(self._state, self.policy.problem.likelihood, without)
+        return Snapshot(
             stage=0,
             decision=np.asarray(state.decision),
             belief=state.belief,
             search=Packed.of(dataclasses.replace(state, belief=None), np.concatenate),
-            test=Packed.of(Monitor(self.event_shape, alpha=alpha), np.concatenate),
+            test=self._test,
             report=None,
             answer=b"",
             alarm=None,
@@ -124,6 +139,7 @@ class Stream:
             next_look=live_points.patience(state.belief),
             room=room(state.belief),
             fixed_since=0,
+            without=without,
         )
 
     def after(
@@ -140,6 +156,8 @@ class Stream:
             SupportError, ImpossibleDataError, ModelError: If the batch cannot have happened.
             StepSizeError: If the schedule has come to a step size that is not positive.
             DivergenceError: If the gradient or the new decision is not finite.
+            AssumptionFailedError: If an assumption does not hold here. Then all batches so far must
+                be learned again, from a beginning without it: see `begin`.
         """
         batch, weight = padded(rows)
         belief, free, fixed_since = before.belief, before.room, before.fixed_since
@@ -148,6 +166,7 @@ class Stream:
             free = room(belief)
         learning = self._learn(before, belief, batch, weight, x)
         learn = read(LearnVerdict, learning.report.first())
+        self._check_assumed(before, learn)
         if not (learn.possible and learn.proper):
             self._refuse(before, rows, x)
         if not learn.negligible:  # then all points are computed
@@ -156,9 +175,10 @@ class Stream:
             learn = read(LearnVerdict, learning.report.first())
         search, told = self._descend(before, learning.belief, learning.draws, len(rows))
         descend = read(DescendVerdict, told.first())
+        self._check_assumed(before, descend)
         if not (descend.positive_step and descend.finite):
             self._stop(before, descend, told)
-        stall, warning = before.stall.after(bool(descend.settled), *self._taught(descend))
+        stall, warning = before.stall.after(Doubt(int(descend.doubt)), *self._taught(descend))
         belief, stage, next_look = learning.belief, before.stage + 1, before.next_look
         if stage >= next_look:
             belief = live_points.focused(belief)
@@ -177,6 +197,7 @@ class Stream:
             next_look=next_look,
             room=free - len(rows),
             fixed_since=fixed_since,
+            without=before.without,
         )
 
     def without_data(self, before: Snapshot) -> np.ndarray | None:
@@ -211,6 +232,10 @@ class Stream:
         if not self._data_depend:
             return False, 0.0, 0.0
         return bool(verdict.stands), verdict.value, verdict.usual
+
+    def _check_assumed(self, before: Snapshot, verdict: LearnVerdict | DescendVerdict) -> None:
+        if verdict.failed:
+            raise AssumptionFailedError(before.without | int(verdict.failed))
 
     def _stop(self, before: Snapshot, verdict: DescendVerdict, told: Packed) -> None:
         if not verdict.positive_step:

@@ -1,5 +1,6 @@
 """Warnings: data that contradict the model, descents that stall, parameters no data tell apart."""
 
+from postgrad.monitoring.assumptions import AssumptionWarning as AssumptionWarning
 from postgrad.monitoring.misspecification import Alarm as Alarm
 from postgrad.monitoring.misspecification import MisspecificationWarning as MisspecificationWarning
 from postgrad.monitoring.misspecification import Monitor as Monitor

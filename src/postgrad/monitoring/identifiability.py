@@ -248,7 +248,7 @@ def _decisions(problem: Problem, x: Decision, thetas: PyTree, count: int) -> lis
     """The decision, and others near and far at which the model is proper."""
     if not kind_of(problem.likelihood, x, _take(thetas, 0)).depends_on_decision:
         return [x]
-    chosen, others = [x], np.asarray(problem.decisions(x))
+    chosen, others = [x], np.asarray(problem.near(x))
     if count > 1 + len(others):
         raise SettingError(f"decisions must be at most {1 + len(others)}, got {count}")
     for other in others[np.linspace(len(others) - 1, 0, count - 1).astype(int)]:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm.decision_uncertainty import Outlook
+from postgrad.algorithm.descents import Doubt
 from postgrad.problem.problem import Decision
 
 # For so many stages in a row before anything is said.
@@ -20,7 +21,7 @@ _STILL = 0.1
 
 
 class ConvergenceWarning(UserWarning):
-    """The K steps of a stage do not come to rest: the decision is not what the belief deserves."""
+    """The decision of this stage may not be the minimiser of the averaged cost."""
 
 
 class LockInWarning(UserWarning):
@@ -58,38 +59,45 @@ def teaching(
     return Teaching(costs & still, ahead.value_of_a_batch, usual)
 
 
+_WHY = {
+    Doubt.UNRESOLVED: (
+        "groups of draws disagree by more than 1 % of the cost about the best decision: rare "
+        "events or a heavy tail may not have been drawn; more samples may help"
+    ),
+    Doubt.RESTLESS: (
+        "one more step would save more than 2 % of the cost: the search has not reached the "
+        "minimum; more iterations may help"
+    ),
+}
+
+
 class Stall(NamedTuple):
-    """Counts stages in a row, and speaks once for each such time.
+    """Counts stages in a row without learning, and speaks once for each such time.
 
     Attributes:
-        restless: Stages in a row whose descent did not settle.
         standing: Stages in a row at which the decision stood still though knowing more would help.
         value: What batches were worth in these.
         usual: What they would ordinarily have been worth.
         said: Whether this was said.
     """
 
-    restless: int = 0
     standing: int = 0
     value: float = 0.0
     usual: float = 0.0
     said: bool = False
 
     def after(
-        self, settled: bool, stands: bool, value: float, usual: float
+        self, doubt: Doubt, stands: bool, value: float, usual: float
     ) -> tuple["Stall", UserWarning | None]:
         """The counts after a stage, and what there is to say."""
-        restless = 0 if settled else self.restless + 1
-        new = Stall(restless)
+        new = Stall()
         if stands:
             # Each value is the average of few scouts; their sum over stages is a better one.
             value, usual = self.value + value, self.usual + usual
-            new = Stall(restless, self.standing + 1, value, usual, self.said)
-        if restless == _PATIENCE:
+            new = Stall(self.standing + 1, value, usual, self.said)
+        if doubt in _WHY:
             return new, ConvergenceWarning(
-                f"the descent did not settle in {_PATIENCE} stages in a row: the decision is not "
-                f"the minimiser of the averaged cost; more iterations, or a look at the cost, may "
-                f"help"
+                f"the decision of this stage may be wrong: {_WHY[doubt]}"
             )
         locked = new.standing >= _PATIENCE and new.value < _TEACHES * new.usual
         if locked and not new.said:

@@ -12,9 +12,15 @@ a rank-1 lattice of Korobov's form, moved by shifts that are uniform, independen
 all i. Every one-dimensional projection is n equidistant points. The multiplier a = 17797 is good
 for all powers of two at once (Hickernell, Hong, L'Ecuyer and Lemieux, 2000). Keys that are split or
 folded get dimensions of their own: another odd multiplier and other shifts.
+
+Keys can be mirrored: they draw 1 - u where the others draw u, so that the mean of such a pair is
+exact for whatever is odd around u = 1/2. And `table_keys` draw given numbers.
 """
 
+import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.extend.random
@@ -27,7 +33,9 @@ _KOROBOV = 17797
 # Constants of the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-_WORDS = 6
+_WORDS = 8
+_PAIRS = 64
+_ALL = np.uint64(2**64 - 1)
 
 
 def lattice_keys(key: Key[Array, ""], shape: tuple[int, ...], first: int = 0) -> Key[Array, "..."]:
@@ -45,25 +53,81 @@ def lattice_keys(key: Key[Array, ""], shape: tuple[int, ...], first: int = 0) ->
     # The top bits of a 64-bit fraction; 2^64 / n overflows for n = 1, whose only point is 0.
     step = 0 if count == 1 else 2**64 // count * pow(_KOROBOV, first, 2**64) % 2**64
     place = jnp.arange(count, dtype=np.uint64) * np.uint64(step)
-    root = random.bits(key, (), np.uint64)
-    words = (place, jnp.broadcast_to(root, count), jnp.zeros(count, np.uint64))
-    return random.wrap_key_data(_pack(*words), impl=_IMPLEMENTATION).reshape(shape)
+    root = _mix(_word(key))
+    none = np.uint64(0)
+    return random.wrap_key_data(_pack(place, root, none, none), impl=_IMPLEMENTATION).reshape(shape)
 
 
-def _pack(place: UInt64[Array, "..."], root: Array, branch: Array) -> Array:
-    halves = [half for word in (place, root, branch) for half in _halves(word)]
-    return jnp.stack(halves, axis=-1)
+def even_keys(
+    draw: Callable[[Array], Any], key: Key[Array, ""], shape: tuple[int, ...], first: int = 0
+) -> Key[Array, "..."]:
+    """Keys of one lattice, the second half mirroring the first, if `draw` can use them.
+
+    Else independent keys: if their number is no power of two, or JAX draws with its own generator
+    only.
+    """
+    count = math.prod(shape)
+    if count & (count - 1):
+        return random.split(key, shape)
+    # Half of very few points would lie on a line in some planes.
+    pairs = count >= _PAIRS
+    plain = lattice_keys(key, (count // 2 if pairs else count,), first)
+    try:
+        jax.eval_shape(draw, plain[0])
+    except NotImplementedError:
+        return random.split(key, shape)
+    return (jnp.concatenate([plain, mirrored(plain)]) if pairs else plain).reshape(shape)
+
+
+def purpose(key: Key[Array, ""], number: int) -> Key[Array, ""]:
+    """A key for one of several lattices: `fold_in` by mixing, which compiles to far less."""
+    words = jnp.stack(_halves(_mix(_word(key) ^ _mix(jnp.uint64(number)))))
+    return random.wrap_key_data(words, impl="threefry2x32")
+
+
+def mirrored(keys: Key[Array, "..."]) -> Key[Array, "..."]:
+    """Keys that draw 1 - u where these draw u, as do all keys that are split from them."""
+    *words, flip = _unpack(random.key_data(keys))
+    return random.wrap_key_data(_pack(*words, flip ^ _ALL), impl=_IMPLEMENTATION)
+
+
+def lattice_bits(key: Key[Array, ""], count: int, dimensions: int) -> UInt64[Array, "count d"]:
+    """The points of a lattice, as fractions of 2^64."""
+    words = random.key_data(lattice_keys(key, (count,)))
+    return jax.vmap(lambda key: _random_bits(key, 64, (dimensions,)))(words)
+
+
+def table_keys(bits: UInt64[Array, "... d"]) -> Key[Array, "..."]:
+    """Keys that draw these numbers, fractions of 2^64, whatever they are asked for.
+
+    They can be drawn from, but not split; and for d numbers at most. Other uses raise
+    NotImplementedError when they are computed or compiled.
+    """
+    halves = jnp.stack(_halves(bits), axis=-1)
+    words = halves.reshape(*bits.shape[:-1], -1)
+    return random.wrap_key_data(words, impl=_table(bits.shape[-1]))
+
+
+def _word(key: Key[Array, ""]) -> UInt64[Array, ""]:
+    """The first two words of a key's data."""
+    wide = random.key_data(key).astype(np.uint64)
+    return (wide[0] << np.uint64(32)) | wide[1]
+
+
+def _pack(*words: Any) -> Array:
+    """A key's words, of any shapes that broadcast."""
+    spread = jnp.broadcast_arrays(*words)
+    return jnp.stack([half for word in spread for half in _halves(word)], axis=-1)
 
 
 def _halves(word: Array) -> tuple[Array, Array]:
     return (word >> np.uint64(32)).astype(np.uint32), word.astype(np.uint32)
 
 
-def _unpack(key: Array) -> tuple[Array, Array, Array]:
-    """(i / n as a fraction of 2^64, what decides the shifts, which branch this is)."""
+def _unpack(key: Array) -> tuple[Array, ...]:
+    """(i / n as a fraction of 2^64, what decides the shifts, which branch, which bits to flip)."""
     wide = key.astype(np.uint64)
-    place, root, branch = ((wide[k] << np.uint64(32)) | wide[k + 1] for k in (0, 2, 4))
-    return place, root, branch
+    return tuple((wide[..., k] << np.uint64(32)) | wide[..., k + 1] for k in range(0, _WORDS, 2))
 
 
 def _mix(word: Array) -> Array:
@@ -76,15 +140,14 @@ def _mix(word: Array) -> Array:
 
 def _seed(seed: Array) -> Array:
     word = jnp.asarray(seed).astype(np.uint64)
-    return _pack(jnp.zeros_like(word), word, jnp.zeros_like(word))
+    none = np.uint64(0)
+    return _pack(none, word, none, none)
 
 
 def _child(key: Array, number: Array) -> Array:
-    place, root, branch = _unpack(key)
-    number = number.astype(np.uint64)
-    below = _mix(branch ^ _mix(number))
-    spread = jnp.zeros_like(number)
-    return _pack(place + spread, _mix(root ^ below), below)
+    place, root, branch, flip = _unpack(key)
+    below = _mix(branch ^ _mix(number.astype(np.uint64)))
+    return _pack(place, _mix(root ^ below), below, flip)
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
@@ -96,14 +159,14 @@ def _fold_in(key: Array, data: int) -> Array:
 
 
 def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
-    place, root, branch = _unpack(key)
+    place, root, branch, flip = _unpack(key)
     size = math.prod(shape)
     factors = np.full(size, _KOROBOV, np.uint64)
     factors[:1] = 1  # the first dimension is that of i itself
     powers = np.cumprod(factors)  # a^j mod 2^64
     odd = jnp.where(branch == 0, np.uint64(1), branch | np.uint64(1))
     shift = _mix(root ^ _mix(jnp.arange(size, dtype=np.uint64)))
-    bits = place * (powers * odd) + shift
+    bits = (place * (powers * odd) + shift) ^ flip
     return (bits >> np.uint64(64 - width)).astype(f"uint{width}").reshape(shape)
 
 
@@ -116,3 +179,29 @@ _IMPLEMENTATION = jax.extend.random.define_prng_impl(
     name="postgrad_lattice",
     tag="lat",
 )
+
+
+@functools.cache
+def _table(dimensions: int) -> Any:
+    """The generator behind `table_keys`."""
+
+    def draw(key: Array, width: int, shape: tuple[int, ...]) -> Array:
+        if math.prod(shape) > dimensions:
+            raise NotImplementedError(f"a table of {dimensions} numbers, asked for {shape}")
+        wide = key.astype(np.uint64)
+        bits = (wide[0::2] << np.uint64(32)) | wide[1::2]
+        bits = bits[: math.prod(shape)].reshape(shape)
+        return (bits >> np.uint64(64 - width)).astype(f"uint{width}")
+
+    def refuse(*_: Any) -> Any:
+        raise NotImplementedError("keys of a table cannot be made or split")
+
+    return jax.extend.random.define_prng_impl(
+        key_shape=(2 * dimensions,),
+        seed=refuse,
+        split=refuse,
+        random_bits=draw,
+        fold_in=refuse,
+        name=f"postgrad_table_{dimensions}",
+        tag="tab",
+    )

@@ -19,8 +19,9 @@ from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.module import Module
 from postgrad.problem.feasible import FeasibleSet, Reals
 
-# The number of decisions that an assumption about the model is tried on.
-_DECISIONS = 16
+# How many decisions near the first one an assumption is tried on, and how many all over the set;
+# how far the set is taken to reach where it has no bound; the thetas at which a model is proper.
+NEAR, _FAR, _REACH, _THETAS = 16, 48, 1000.0, 16
 
 Decision = Float[Array, "..."]
 Cost = Callable[[Decision, Array], Float[Array, ""]]
@@ -71,12 +72,26 @@ class Problem(Module):
         """The shape of one observation."""
         return kind_of(self.likelihood, x, theta).event_shape
 
-    def decisions(self, x: Decision) -> Float[Array, "k ..."]:
-        """Feasible decisions near x and far from it, to try an assumption on."""
-        noise = random.normal(random.key(0), (_DECISIONS, *x.shape))
-        scales = np.geomspace(0.01, 1.0, _DECISIONS).reshape(-1, *(1,) * x.ndim)
+    def near(self, x: Decision) -> Float[Array, "k ..."]:
+        """Feasible decisions near x."""
+        noise = random.normal(random.key(0), (NEAR, *x.shape))
+        scales = np.geomspace(0.01, 1.0, NEAR).reshape(-1, *(1,) * x.ndim)
         steps = (1.0 + jnp.max(jnp.abs(x))) * scales * noise
         return jax.vmap(self.feasible.project)(x + steps)
+
+    def decisions(self, x: Decision, thetas: PyTree) -> Float[Array, "k ..."]:
+        """Decisions to try an assumption on: those near x, then some all over the feasible set.
+
+        Of the latter, half are spread over the set evenly, and half lie between x and such a one,
+        their distances from x spread evenly on a logarithmic scale. Those at which the model is not
+        proper at some of the thetas (along the leading axis) are left out.
+        """
+        far = jnp.asarray(_all_over(self.feasible, np.asarray(x)))
+        count = jax.tree.leaves(thetas)[0].shape[0]
+        chosen = np.linspace(0, count - 1, min(count, _THETAS)).astype(int)
+        some = jax.tree.map(lambda leaf: leaf[chosen], thetas)
+        proper = [np.asarray(_are_proper_at(m, far, some)).all(1) for m in self.models.values()]
+        return jnp.concatenate([self.near(x), far[np.all(proper, axis=0)]])
 
     def check_models(self, x: Decision, thetas: PyTree) -> None:
         """Try the model, and the observation model, at x and each theta; see `check`."""
@@ -100,6 +115,22 @@ class Problem(Module):
             raise CostError(f"cost(x, xi) must be one number, got shape {cost.shape} at x = {x}")
         if not jnp.isfinite(cost):
             raise CostError(f"cost(x, xi) must be finite, got {cost} at x = {x}, xi = {xi}")
+
+
+def _all_over(feasible: FeasibleSet, x: np.ndarray) -> Float[np.ndarray, "k ..."]:
+    """Feasible decisions as far as the set reaches; see `Problem.decisions`."""
+    step = 1.0 + np.max(np.abs(x))
+    low, high = (np.broadcast_to(bound, x.shape) for bound in feasible.bounds())
+    low = np.where(np.isfinite(low), low, np.minimum(x, high) - _REACH * step)
+    high = np.where(np.isfinite(high), high, np.maximum(x, low) + _REACH * step)
+    rng, column = np.random.default_rng(0), (-1, *(1,) * x.ndim)
+    share = rng.random((_FAR, *x.shape))
+    share[::3] = np.linspace(0.0, 1.0, len(share[::3])).reshape(column)  # the diagonal
+    ends = np.asarray(jax.vmap(feasible.project)(jnp.asarray(low + share * (high - low))))
+    # The set is convex, so what lies between is feasible.
+    length = np.maximum(np.abs(ends - x).reshape(_FAR, -1).max(axis=1), step)
+    shorter = (step / length) ** rng.permutation(np.linspace(0.0, 1.0, _FAR))
+    return x + np.where(np.arange(_FAR) % 2, shorter, 1.0).reshape(column) * (ends - x)
 
 
 @eqx.filter_jit
@@ -225,17 +256,22 @@ def _layers(distribution: Any) -> Iterator[Any]:
         yield from _layers(component)
 
 
+def _is_proper(model: Model, x: Decision, theta: PyTree) -> Bool[Array, ""]:
+    """Whether theta gives proper parameters, a finite draw and a finite density there."""
+    distribution = model(x, theta)
+    draw = distribution.sample(random.key(0))
+    finite = jnp.all(jnp.isfinite(draw)) & jnp.isfinite(log_density(distribution, draw))
+    return finite & has_proper_parameters(distribution)
+
+
 @eqx.filter_jit
 def _are_proper(model: Model, x: Decision, thetas: PyTree) -> Bool[Array, " n"]:
-    """Whether each theta gives proper parameters, a finite draw and a finite density there."""
+    return jax.vmap(lambda theta: _is_proper(model, x, theta))(thetas)
 
-    def is_proper(theta: PyTree) -> Array:
-        distribution = model(x, theta)
-        draw = distribution.sample(random.key(0))
-        finite = jnp.all(jnp.isfinite(draw)) & jnp.isfinite(log_density(distribution, draw))
-        return finite & has_proper_parameters(distribution)
 
-    return jax.vmap(is_proper)(thetas)
+@eqx.filter_jit
+def _are_proper_at(model: Model, xs: Float[Array, "k ..."], thetas: PyTree) -> Bool[Array, "k n"]:
+    return jax.vmap(lambda x: jax.vmap(lambda theta: _is_proper(model, x, theta))(thetas))(xs)
 
 
 def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:

@@ -16,7 +16,7 @@ from postgrad.algorithm.policy import Policy
 from postgrad.algorithm.policy import PolicyState as State
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import as_theta
-from postgrad.engine.bulk import Progress, beginning, run
+from postgrad.engine.bulk import Progress, run
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key
 
@@ -30,10 +30,13 @@ class Simulation(eqx.Module):
     Attributes:
         decisions: What was in force, (run, stage, *x.shape); stage 0 is the initial decision.
         record: What `simulate(record=...)` asked for, with axes (run, stage, ...) in each leaf.
+        doubts: Why each decision may be wrong, (run, stage): a `Doubt`, where an agent would warn.
+            None if that was not kept.
     """
 
     decisions: np.ndarray
     record: PyTree
+    doubts: np.ndarray | None = None
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -43,7 +46,10 @@ class Simulation(eqx.Module):
     def __repr__(self) -> str:
         runs, stages = self.decisions.shape[:2]
         last = np.asarray(self.decisions[:, -1].mean(axis=0)).round(4).tolist()
-        return f"Simulation({runs} runs, {stages - 1} stages; mean of the last decisions {last})"
+        doubtful = 0 if self.doubts is None else np.count_nonzero(self.doubts)
+        said = f"; {doubtful} decisions in doubt" if doubtful else ""
+        text = f"{runs} runs, {stages - 1} stages; mean of the last decisions {last}{said}"
+        return f"Simulation({text})"
 
     def diverged(self) -> np.ndarray:
         """Whether each run was ever farther out than 1e6, or not a number, (run,).
@@ -96,6 +102,10 @@ def simulate(
         progress: Called with ("simulating", stages done, of how many), summed over runs, from the
             threads that do the work, one at a time.
 
+    Warns:
+        AssumptionWarning: If something that was assumed of cost or model did not hold at decisions
+            that were met; all runs are then computed without it.
+
     Raises:
         SettingError: If a count is not a positive whole number.
         ModelError: If the model is no proper distribution at theta.
@@ -112,14 +122,16 @@ def simulate(
     algorithm.problem.check_models(start.decision, thetas)
     keys = _keys(as_key(seed, SettingError), runs)
     stage = jax.tree_util.Partial(_stage, algorithm, theta, batch_size, record)
-    streams = beginning([start] * runs, rows=horizon * batch_size)
-    seen = run(stage, streams, keys, horizon, progress)
+    likelihood, rows = algorithm.problem.likelihood, horizon * batch_size
+    states, seen = run(stage, [start] * runs, likelihood, keys, horizon, rows, progress)
+    start = states[0]
 
     def from_start(first: Array, later: np.ndarray) -> np.ndarray:
         begun = np.broadcast_to(np.asarray(first), (runs, 1, *first.shape))
         return np.concatenate([begun, later], axis=1)
 
-    return Simulation(*jax.tree.map(from_start, (start.decision, record(start)), seen))
+    first = start.decision, record(start), jnp.zeros((), jnp.int8)
+    return Simulation(*jax.tree.map(from_start, first, seen))
 
 
 def _stage(
@@ -140,8 +152,10 @@ def _stage(
     seeded, counted = eqx.tree_at(
         lambda pair: (pair[0].key, pair[1].stage), (algorithm, state), (key_algorithm, t)
     )
-    new, _ = seeded.step(counted, batch)
-    return new, (new.decision, record(new))
+    new, info = seeded.step(counted, batch)
+    course = getattr(info, "course", None)  # other policies tell nothing
+    doubt = jnp.zeros(()) if course is None else course.doubt
+    return new, (new.decision, record(new), doubt.astype(jnp.int8))
 
 
 @functools.partial(jax.jit, static_argnums=1)

@@ -143,8 +143,9 @@ def daily_decisions(
     if pool is not None:
         states = [partial_pooling.stack(state, table.groups) for state in states]
     stage = _Stage(policy, rest, pool)
-    first = bulk.beginning(states, rows=horizon)
-    told = bulk.run(stage, first, own, horizon, progress, of_one_size=False)
+    _, told = bulk.run(
+        stage, states, likelihood, own, horizon, horizon, progress, of_one_size=False
+    )
     decided, epistemic, possible = told
 
     decisions, spread = np.full((2, *shape), np.nan)

@@ -6,9 +6,11 @@ import optax
 
 from postgrad.algorithm.descents.descent import Course as Course
 from postgrad.algorithm.descents.descent import Descent as Descent
+from postgrad.algorithm.descents.descent import Doubt as Doubt
 from postgrad.algorithm.descents.descent import Plan as Plan
 from postgrad.algorithm.descents.descent import Stage as Stage
 from postgrad.algorithm.descents.newton import Newton as Newton
+from postgrad.algorithm.descents.search import Search as Search
 from postgrad.algorithm.descents.sgd import SGD as SGD
 from postgrad.algorithm.descents.sgd import Optax as Optax
 from postgrad.algorithm.descents.sgld import SGLD as SGLD

@@ -1,12 +1,15 @@
 """The contract of a descent."""
 
 import abc
+import enum
 import math
 from typing import ClassVar
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
+from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.sampled_objective import SampledObjective
 from postgrad.beliefs import Belief
 from postgrad.numerics.module import Module
@@ -56,11 +59,13 @@ class Course(eqx.Module):
     """What a descent tells about itself.
 
     Attributes:
-        gradient: The gradient estimate of each iteration.
+        gradient: The gradient estimate of each iteration; of a search, at x_t and at its end.
         noise: The standard error of each of these; NaN where it cannot be told.
         curvature: The second derivative of F, as a matrix of positive curvatures; NaN if unknown.
         gain: How much of the way to this stage's solution was gone; NaN for other methods.
-        settled: Whether the last step was small against what is uncertain anyway.
+        settled: Whether a further step would save little against what is uncertain anyway.
+        doubt: Why the decision may be wrong: see `Doubt`.
+        switched: Whether the decision went to another valley.
     """
 
     gradient: Float[Array, "K ..."]
@@ -68,6 +73,22 @@ class Course(eqx.Module):
     curvature: Float[Array, "d d"]
     gain: Float[Array, ""]
     settled: Float[Array, ""]
+    doubt: Float[Array, ""]
+    switched: Float[Array, ""]
+
+
+class Doubt(enum.IntEnum):
+    """Why the decision of a stage may be wrong."""
+
+    NONE = 0
+    UNRESOLVED = 1  # groups of draws disagree about the minimum by more than 1 % of the cost
+    RESTLESS = 2  # the next step would save more than 2 % of the cost
+
+
+def plain_course(gradient: Array, noise: Array, x: Decision) -> Course:
+    """The course of steps that measure nothing."""
+    nan, zero = jnp.asarray(jnp.nan), jnp.zeros(())
+    return Course(gradient, noise, jnp.full((x.size, x.size), jnp.nan), nan, nan, zero, zero)
 
 
 class Descent(Module):
@@ -78,18 +99,20 @@ class Descent(Module):
         usual_samples: Draws of theta and of xi for each, if the user names none.
         fixes_draws: Whether all K steps see the same draws, several xi for each theta. Then risks
             other than the mean can be had.
-        measures_curvature: Whether `Course.curvature` is known. Then what is uncertain about the
-            decision can be told.
     """
 
     usual_iterations: ClassVar[int] = 1
     usual_samples: ClassVar[tuple[int, int]] = (1, 1)
     fixes_draws: ClassVar[bool] = False
-    measures_curvature: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def init(self, x: Decision) -> PyTree:
-        """What is remembered from stage to stage, before the first."""
+    def init(self, x: Decision, additive: bool) -> PyTree:
+        """What is remembered from stage to stage, before the first.
+
+        Args:
+            x: x_1.
+            additive: Whether the cost adds over the coordinates of x.
+        """
 
     @abc.abstractmethod
     def sample_thetas(self, belief: Belief, plan: Plan) -> PyTree:
@@ -101,8 +124,10 @@ class Descent(Module):
         """
 
     @abc.abstractmethod
-    def descend(self, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:
-        """From x_t to x_{t+1}."""
+    def descend(
+        self, stage: Stage, x: Decision, state: PyTree
+    ) -> tuple[Decision, PyTree, Course, Outlook]:
+        """From x_t to x_{t+1}; the outlook is `unknown(x)` where nothing is told about it."""
 
     @abc.abstractmethod
     def step_size(self, number: Int[Array, ""]) -> Float[Array, ""]:

@@ -1,9 +1,7 @@
-"""The default: go to where this stage's posterior has its minimum.
+"""For budgets of a few draws a stage: Newton steps with a curvature that stages share.
 
-The paper takes one noisy step a stage. The posterior allows more: with the draws fixed, the
-posterior-averaged cost is a plain function of x, and a few Newton steps find its minimum. What is
-left is the error of having finitely many draws, and that is weighed against how much the minimum
-itself can have moved.
+A few draws do not tell one place from another, so every step is taken: to choose steps by the light
+of these draws would be to choose among draws, and the mean would be wrong.
 """
 
 from typing import ClassVar
@@ -14,66 +12,70 @@ import jax.numpy as jnp
 from jax import lax, random
 from jaxtyping import Array, Float, Int, PyTree
 
-from postgrad.algorithm.descents.curvature import (
-    FAR,
-    FINE,
-    Look,
-    Track,
-    distance_apart,
-    guess,
-    inverse,
-    measured,
-    positive,
-)
+from postgrad.algorithm.decision_uncertainty import Outlook, unknown
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
-from postgrad.algorithm.sampled_objective import SCOUTS, Point, SampledObjective, draw_thetas
+from postgrad.algorithm.descents.local_step import FAR, Lane, quadratic_step
+from postgrad.algorithm.sampled_objective import Reading, draw_thetas
 from postgrad.beliefs import Belief
-from postgrad.problem.feasible import FeasibleSet
+from postgrad.beliefs.belief import first
 from postgrad.problem.problem import Decision
 
-# From few draws no step is longer than this many times the distance at which draws disagree.
+# No step is longer than this many times the distance at which draws disagree.
 _LONGEST = 3.0
-# The first 4 stages take 4 times as many steps.
-_FIRST = 4
-_PROJECTIONS = 40  # steps of the quadratic programme where a constraint is active
-_SURPRISE = 9.0  # a move this many times its variance is news, not noise
-_MEASURABLE = 32  # draws from which their noise can be told
-_SETTLED = 0.3
-_OVERSHOOT = 0.25
+# As long as no curvature is known, draws are taken to disagree by this share of 1 + |x|.
+_GUESS = 0.3
+# From so many stages on a curvature is believed, however small; until then not one below a share of
+# the guess.
+_ENOUGH, _FLAT = 32.0, 0.1
+# A curvature with a larger relative error than this is not believed.
+_VAGUE = 0.5
+# Coordinates probed each stage; where there are more, they take turns.
+_PROBES = 8
+# A curvature measured before counts like so many draws, at most.
+_PATIENCE = 256.0
+_LEAST_CURVATURE = 1e-4  # relative to the largest
+
+
+class Track(eqx.Module):
+    """What is remembered.
+
+    Attributes:
+        curvature: The second derivative of F, averaged over stages.
+        bends: The mean square of its diagonal, as each stage saw it.
+        squares: The mean square of the gradient of a single draw, likewise.
+        count: How many draws these are worth.
+        looks: How many stages.
+        variance: E |x_t - x_t^opt|^2, what simulation noise has left in x_t, in its own unit.
+    """
+
+    curvature: Float[Array, "d d"]
+    bends: Float[Array, " d"]
+    squares: Float[Array, " d"]
+    count: Float[Array, ""]
+    looks: Float[Array, ""]
+    variance: Float[Array, ""]
 
 
 class Newton(Descent):
-    """K damped Newton steps on fixed draws, then as much of the way as the noise allows.
+    """K Newton steps on fixed draws, then as much of the way as the noise allows.
 
-    *Steps.* Curvature A comes from differences of the gradient over a stretch of x, with the same
-    draws; so kinked costs have one, too. A step minimises g's + (kappa/2) s'A s over feasible x+s.
-    The slope at its end corrects kappa by the secant rule. A step that ends uphill, and more than a
-    quarter as steeply as it began downhill, is not taken, but a shorter one, up to where the secant
-    is level. Only gradients are used: it also finds the fixed point of a gradient that belongs to
-    no function, such as `Partial`.
-
-    *Gain.* The solution x^S of the fixed draws is x^opt, the minimum for this posterior, plus
-    simulation noise of variance R. x^opt itself has moved by about Q = Sigma D / (N - D) since the
-    last stage, with Sigma the posterior variance of the optimal decision, D new observations and N
-    in all. So (Kalman, 1960)
-
-        P <- P + Q,   gain = P / (P + R),   x <- x + gain (x^S - x),   P <- (1 - gain) P.
-
-    With draws enough the gain is one. With one draw a stage, R = N Sigma, it is about 1.6/t, the
-    golden ratio. Where the posterior has settled and nothing moves any more, it averages over
-    stages.
+    Curvature A comes from differences of the gradient over a stretch of x, with the same draws, and
+    is averaged over stages. A step minimises g's + s'A s / 2 over feasible x + s. A draw tells as
+    much about the minimum as an observation does, so with n draws the gain is that of Kalman's
+    filter (see `Search`) with R = Sigma N / n: about 1.6/t with one draw, the golden ratio.
     """
 
     usual_iterations: ClassVar[int] = 6
-    usual_samples: ClassVar[tuple[int, int]] = (256, 16)
+    usual_samples: ClassVar[tuple[int, int]] = (1, 1)
     fixes_draws: ClassVar[bool] = True
-    measures_curvature: ClassVar[bool] = True
 
-    def init(self, x: Decision) -> Track:
+    def init(self, x: Decision, additive: bool) -> Track:
         """Nothing known."""
-        far = jnp.asarray(FAR, float)
+        del additive
         none, d = jnp.zeros(()), x.size
-        return Track(jnp.zeros((d, d)), jnp.zeros(d), jnp.zeros(d), none, none, far, far)
+        return Track(
+            jnp.zeros((d, d)), jnp.zeros(d), jnp.zeros(d), none, none, jnp.asarray(FAR, float)
+        )
 
     def step_size(self, number: Int[Array, ""]) -> Array:
         """None."""
@@ -82,144 +84,129 @@ class Newton(Descent):
 
     def sample_thetas(self, belief: Belief, plan: Plan) -> PyTree:
         """The same draws for all steps, evenly spread."""
-        return draw_thetas(belief, random.fold_in(_root(plan), 0), plan.samples[0])
+        return draw_thetas(belief, random.fold_in(plan.key, 0), plan.samples[0])
 
-    def descend(self, stage: Stage, x: Decision, state: Track) -> tuple[Decision, Track, Course]:
-        """From the last decision to the minimum for this posterior."""
-        objective, thetas, plan = stage.objective, stage.thetas, stage.plan
-        few, fine = plan.total < _MEASURABLE, plan.total >= FINE
-        key_xi, key_scout, key_single = (random.fold_in(_root(plan), i) for i in (2, 3, 4))
-        look = objective.survey(thetas, key_xi, plan.samples[1], x)
-        here = look(x)
+    def descend(
+        self, stage: Stage, x: Decision, state: Track
+    ) -> tuple[Decision, Track, Course, Outlook]:
+        """From the last decision towards the minimum for this posterior."""
+        objective, plan, d = stage.objective, stage.plan, x.size
+        feasible, (m, count) = objective.problem.feasible, plan.samples
+        scout = jax.tree.map(lambda leaf: leaf[None], first(stage.thetas))
+        rows = objective.rows(stage.thetas, scout, random.fold_in(plan.key, 2), count, x)
 
-        singles = objective.singles(thetas, key_single, x)
-        known = measured(stage, look, here, singles(x), x, state)
-        # Few draws would make the same error in slope and curvature; then what was known before.
-        earlier = (state.count > 0) & (not fine)
-        bends = jnp.where(earlier, state.curvature, known.curvature)
-        metric = positive(bends + jnp.diag(guess(known, bends, x)))
-        apart = distance_apart(known, x)
-        longest = _LONGEST * apart.reshape(x.shape) if few else jnp.full_like(x, FAR)
-        # What was too far among the kinks of the last draws need not be so among these.
-        reach = jnp.maximum(state.reach, jnp.sqrt(jnp.sum(jnp.square(apart))))
-        solution, slopes, noises, step, reach = _solve(stage, look, here, x, metric, longest, reach)
+        def look(at: Array) -> Reading:
+            return rows(jnp.asarray(False), jnp.broadcast_to(at, (m, d)))
 
-        shape_of_errors = inverse(metric)
-        sigma, noise = _uncertainties(
-            objective, thetas, key_scout, solution, shape_of_errors, noises[-1]
-        )
-        # Between two draws a kinked cost is straight: it looks settled, to within their distance.
-        noise = noise + jnp.sum(jnp.square(apart / plan.total))
-        size, new = stage.size, stage.rows
-        if few:  # a draw is worth what an observation is
-            sigma, noise = 1.0 / size, jnp.asarray(1.0 / plan.total)
-        before = jnp.maximum(size - new, 0.0)
-        moved = jnp.where(jnp.isfinite(size), sigma * new / before, 0.0)
-        expected = state.variance + moved
-        if not few:
-            news = jnp.sum(jnp.square(solution - x)) > _SURPRISE * (expected + noise)
-            expected = jnp.where(news, FAR, expected)
+        here = look(x.ravel())
+        known = _measured(stage, look, here, x, state)
+        # Few draws make the same error in slope and curvature: rather what was known before.
+        bends = jnp.where(state.count > 0, state.curvature, known.curvature)
+        metric = _positive(bends + jnp.diag(_guess(known, bends, x)))
+        longest = _LONGEST * _distance_apart(known, x)
+
+        def body(i: Array, carry: PyTree) -> PyTree:
+            at, slopes = carry
+            slope = objective.slope(look(at))
+            lane = Lane(at, jnp.zeros(()), slope, jnp.diagonal(metric), jnp.full(d, FAR))
+            step = jnp.clip(quadratic_step(feasible, x.shape, lane, metric), -longest, longest)
+            there = feasible.project((at + step).reshape(x.shape)).ravel()
+            return jnp.where(jnp.all(jnp.isfinite(there)), there, at), slopes.at[i].set(slope)
+
+        none = jnp.zeros((plan.iterations, d))
+        solution, slopes = lax.fori_loop(0, plan.iterations, body, (x.ravel(), none))
+        before = jnp.maximum(stage.size - stage.rows, 0.0)
+        moved = jnp.where(jnp.isfinite(stage.size), stage.rows / (stage.size * before), 0.0)
+        expected, noise = state.variance + moved, 1.0 / plan.total
         gain = jnp.where(expected < FAR, expected / (expected + noise), 1.0)
-        gain = jnp.where(jnp.isnan(gain), 1.0, gain)  # nothing moves and nothing is noisy
         left = jnp.where(gain < 1.0, (1.0 - gain) * expected, noise)
-
-        x_next = objective.problem.feasible.project(x + gain * (solution - x))
-        # A posterior that is none has no slope, and must not pass for one that has settled.
-        x_next = jnp.where(jnp.any(jnp.isnan(slopes[0])), jnp.nan, x_next)
-        settled = jnp.sum(jnp.square(step)) <= _SETTLED**2 * (sigma + noise) + 1e-12 * jnp.sum(
-            1.0 + jnp.square(x)
-        )
-        # Where the stage ends, the cost may bend otherwise than where it began.
-        there = look(solution)
-        ends = measured(stage, look, there, singles(solution), solution, known)
-        bends = ends.curvature + jnp.diag(guess(ends, ends.curvature, solution))
-        course = Course(slopes, noises, positive(bends), gain, settled.astype(gain.dtype))
-        known = eqx.tree_at(lambda track: (track.reach, track.variance), known, (reach, left))
-        return x_next, known, course
+        goal = (x.ravel() + gain * (solution - x.ravel())).reshape(x.shape)
+        # A posterior that is none has no slope.
+        x_next = jnp.where(jnp.any(jnp.isnan(slopes[0])), jnp.nan, feasible.project(goal))
+        known = eqx.tree_at(lambda track: track.variance, known, left)
+        slopes = slopes.reshape(plan.iterations, *x.shape)
+        nan, zero = jnp.asarray(jnp.nan), jnp.zeros(())
+        course = Course(slopes, jnp.full_like(slopes, jnp.nan), metric, gain, nan, zero, zero)
+        return x_next, known, course, unknown(x)
 
 
-def _root(plan: Plan) -> Array:
-    """What a stage's draws derive from: of very many, the stage's number alone."""
-    return random.fold_in(random.key(0), plan.number) if plan.total >= FINE else plan.key
+def _positive(curvature: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """The matrix with its curvatures made positive: downhill is downhill on a ridge, too."""
+    if curvature.shape == (1, 1):
+        value = jnp.abs(curvature)
+        return jnp.where(value > 0, value, 1.0)
+    values, vectors = jnp.linalg.eigh(curvature)
+    values = jnp.abs(values)
+    top = jnp.max(values)
+    values = jnp.where(top > 0, jnp.maximum(values, _LEAST_CURVATURE * top), 1.0)
+    return (vectors * values) @ vectors.T
 
 
-def _solve(
-    stage: Stage, look: Look, here: Point, x: Decision, metric: Array, longest: Array, reach: Array
-) -> tuple[Decision, Array, Array, Decision, Array]:
-    """K damped Newton steps: the last point, all slopes and noises, the last step, the reach.
+def _guess(known: Track, bends: Float[Array, "d d"], x: Decision) -> Float[Array, " d"]:
+    """Curvatures for coordinates in which none was seen: what the spread of gradients suggests.
 
-    From few draws every step must be taken: to refuse those that go too far by the light of these
-    draws would be to choose among draws, and the mean would be wrong.
+    Nor is a curvature believed that varied so much from stage to stage that its mean says little.
     """
-    objective, feasible = stage.objective, stage.objective.problem.feasible
-    iterations, careful = stage.plan.iterations, stage.plan.total >= _MEASURABLE
-    # The first stages begin far from the minimum.
-    early = (stage.plan.number <= _FIRST) & careful
-    rounds = jnp.where(early, _FIRST * iterations, iterations)
-
-    def body(carry: PyTree) -> PyTree:
-        k, at, kappa, reach, slopes, noises, _ = carry
-        x, slope, noise = at
-        last = k % iterations  # of more rounds than K, the last K are told of
-        slopes, noises = slopes.at[last].set(slope), noises.at[last].set(noise)
-        step = _quadratic_step(feasible, x, slope, kappa * metric)
-        step = feasible.project(x + jnp.clip(step, -longest, longest)) - x
-        length = jnp.sqrt(jnp.sum(jnp.square(step)))
-        step = step * jnp.minimum(1.0, reach / jnp.where(length > 0, length, 1.0))
-        length = jnp.minimum(length, reach)
-        there = look(x + step)
-        ahead = objective.slope(there)
-        down, up = -jnp.sum(slope * step), jnp.sum(ahead * step)
-        finite = jnp.all(jnp.isfinite(ahead))
-        tiny = length <= 1e-9 * (1.0 + jnp.max(jnp.abs(x)))  # rounding is no overshooting
-        good = finite & (tiny | (up <= _OVERSHOOT * down) | (not careful))
-        # The curvature found over that assumed, and where the secant is level.
-        found = (down + up) / jnp.where(down > 0, down, 1.0)
-        level = jnp.clip(jnp.where(finite & (found > 0), 1.0 / found, 0.1), 0.1, 0.8)
-        ratio = jnp.where(finite & (down > 0) & careful, jnp.clip(found, 0.125, 8.0), 1.0)
-        kappa = jnp.where(good, kappa * ratio, kappa)
-        reach = jnp.where(good, jnp.where(length >= reach, 4.0 * reach, FAR), level * length)
-        new = x + step, ahead, objective.noise(there)
-        at = jax.tree.map(lambda new, old: jnp.where(good, new, old), new, at)
-        return k + 1, at, kappa, reach, slopes, noises, step
-
-    at, none = (x, objective.slope(here), objective.noise(here)), jnp.zeros((iterations, *x.shape))
-    start = (jnp.zeros((), jnp.int32), at, jnp.ones(()), reach, none, none, jnp.zeros_like(x))
-    carry = lax.while_loop(lambda carry: carry[0] < rounds, body, start)
-    _, (x, _, _), _, reach, slopes, noises, step = carry
-    return x, slopes, noises, step, reach
+    usual = jnp.sqrt(known.squares) / (_GUESS * (1.0 + jnp.abs(x).ravel()))
+    bend = jnp.diagonal(bends)
+    variance = jnp.maximum(known.bends - jnp.square(jnp.diagonal(known.curvature)), 0.0)
+    vague = variance > _VAGUE**2 * jnp.square(bend) * known.looks
+    flat = jnp.abs(bend) < jnp.where(known.looks < _ENOUGH, _FLAT, 0.1 * _FLAT) * usual
+    return jnp.where(vague | (bend < 0.0) | flat, jnp.maximum(usual - bend, 0.0), 0.0)
 
 
-def _quadratic_step(
-    feasible: FeasibleSet, x: Decision, slope: Decision, metric: Float[Array, "d d"]
-) -> Decision:
-    """argmin_s g's + s'A s / 2 such that x + s is feasible."""
-    free = -(inverse(metric) @ slope.ravel()).reshape(x.shape)
-    # Where a constraint is active: Nesterov's accelerated projected gradient on the quadratic.
-    top = jnp.max(jnp.sum(jnp.abs(metric), axis=0))  # no less than the largest curvature
+def _distance_apart(known: Track, x: Decision) -> Float[Array, " d"]:
+    """How far apart single draws put the optimum, in each coordinate.
 
-    def improve(i: Array, carry: PyTree) -> PyTree:
-        step, before = carry
-        ahead = step + i / (i + 3.0) * (step - before)
-        push = slope + (metric @ ahead.ravel()).reshape(x.shape)
-        return feasible.project(x + ahead - push / top) - x, step
-
-    first = feasible.project(x + free) - x
-    bound = first
-    if x.size > 1:
-        bound, _ = lax.fori_loop(0, _PROJECTIONS, improve, (first, first))
-    inside = feasible.violation(x + free) <= 0.0
-    return jnp.where(inside, free, bound)
+    In the first stages no farther than the guess: a curvature that happens to be small
+    must not send x away.
+    """
+    bend = jnp.abs(jnp.diagonal(known.curvature)) + _guess(known, known.curvature, x)
+    distance = jnp.sqrt(known.squares) / jnp.where(bend > 0, bend, 1.0)
+    most = jnp.where(known.looks < _ENOUGH, _GUESS * (1.0 + jnp.abs(x).ravel()), FAR)
+    return jnp.minimum(distance, most)
 
 
-def _uncertainties(
-    objective: SampledObjective, thetas: PyTree, key: Array, x: Decision, to_x: Array, noise: Array
-) -> tuple[Array, Array]:
-    """Sigma and R: the posterior variance of the optimal decision, and what simulation adds."""
-    # Some of the draws of theta, spread over all of them.
-    stride = max(1, jax.tree.leaves(thetas)[0].shape[0] // SCOUTS)
-    some = jax.tree.map(lambda leaf: leaf[::stride], thetas)
-    slopes = objective.side_by_side(some, key, x).gradients.reshape(-1, x.size)
-    away = (slopes - jnp.mean(slopes, axis=0)) @ to_x
-    sigma = jnp.sum(jnp.square(away)) / slopes.shape[0]
-    return sigma, jnp.sum(jnp.square(to_x) @ jnp.square(noise.ravel()))
+def _measured(stage: Stage, look: object, here: Reading, x: Decision, state: Track) -> Track:
+    """What is remembered, with the second derivative of F and the spread of gradients anew.
+
+    The derivative comes from differences of the gradient with the same draws.
+    """
+    d, fresh, objective = x.size, float(stage.plan.total), stage.objective
+    before = jnp.minimum(state.count, _PATIENCE)
+    weight = jnp.where(state.count > 0, fresh / (fresh + before), 1.0)
+    slope = objective.slope(here)
+    squares = jnp.mean(jnp.square(here.gradients), axis=0) * stage.plan.samples[1]
+    squares = state.squares + weight * (squares - state.squares)
+    state = eqx.tree_at(lambda track: track.squares, state, squares)
+
+    probes = min(d, _PROBES)
+    index = (stage.plan.number * probes + jnp.arange(probes)) % d
+    scale = 1.0 + jnp.abs(x).ravel()
+    width = jnp.clip(_distance_apart(state, x), 1e-5 * scale, scale)
+
+    def probe(i: Array) -> tuple[Array, Array]:
+        move = jnp.where(jnp.arange(d) == i, width, 0.0).reshape(x.shape)
+        ways = jax.vmap(objective.problem.feasible.project)(jnp.stack([x + move, x - move])) - x
+        far = jnp.sum(jnp.square(ways.reshape(2, -1)), axis=1)
+        way = jnp.where(far[0] >= far[1], ways[0], ways[1]).ravel()
+        return way, objective.slope(look(x.ravel() + way)) - slope  # type: ignore[operator]
+
+    ways, changes = jax.vmap(probe)(index)
+    # Least squares: A way_k = change_k, nearest to what is known already.
+    lengths = jnp.sum(jnp.square(ways), axis=1)
+    units = ways / jnp.sqrt(jnp.where(lengths > 0, lengths, 1.0))[:, None]
+    rates = changes / jnp.sqrt(jnp.where(lengths > 0, lengths, 1.0))[:, None]
+    gram = units @ units.T + 1e-9 * jnp.eye(probes)
+    wrong = rates - units @ state.curvature
+    new = state.curvature + units.T @ jnp.linalg.solve(gram, wrong)
+    new = 0.5 * (new + new.T)
+    blended = state.curvature + weight * (new - state.curvature)
+    bends = state.bends + weight * (jnp.square(jnp.diagonal(new)) - state.bends)
+    good = jnp.all(jnp.isfinite(blended))
+    after = eqx.tree_at(
+        lambda track: (track.curvature, track.bends, track.count, track.looks),
+        state,
+        (blended, bends, state.count + fresh, state.looks + 1.0),
+    )
+    return jax.tree.map(lambda new, old: jnp.where(good, new, old), after, state)

@@ -11,7 +11,8 @@ import optax
 from jax import lax, random
 from jaxtyping import Array, Float, Int, PyTree
 
-from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
+from postgrad.algorithm.decision_uncertainty import Outlook, unknown
+from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage, plain_course
 from postgrad.algorithm.gradients import Sample
 from postgrad.algorithm.step_sizes import Constant, Schedule, positive
 from postgrad.beliefs import Belief
@@ -32,7 +33,9 @@ class TakesSteps(Descent):
     ) -> tuple[Array, PyTree]:
         """What the i-th step adds to x before the projection, and the new state."""
 
-    def descend(self, stage: Stage, x: Decision, state: PyTree) -> tuple[Decision, PyTree, Course]:
+    def descend(
+        self, stage: Stage, x: Decision, state: PyTree
+    ) -> tuple[Decision, PyTree, Course, Outlook]:
         """K steps."""
         objective, problem, plan = stage.objective, stage.objective.problem, stage.plan
         shape = (plan.iterations, plan.samples[0])
@@ -53,9 +56,7 @@ class TakesSteps(Descent):
         start = (x, state, jnp.zeros((), jnp.int32))
         draws = (stage.thetas, each.reshape(shape))
         (x, state, _), (gradient, noise) = _scan(iterate, start, draws)
-        unknown = jnp.asarray(jnp.nan)
-        curvature = jnp.full((x.size, x.size), jnp.nan)
-        return x, state, Course(gradient, noise, curvature, unknown, unknown)
+        return x, state, plain_course(gradient, noise, x), unknown(x)
 
 
 class SGD(TakesSteps):
@@ -80,9 +81,9 @@ class SGD(TakesSteps):
         if is_concrete(self.schedule):
             positive(self.schedule(jnp.asarray(1)), "the step size at t = 1")
 
-    def init(self, x: Decision) -> tuple[()]:
+    def init(self, x: Decision, additive: bool) -> tuple[()]:
         """No state: the stage is the algorithm's."""
-        del x
+        del x, additive
         return ()
 
     def _move(
@@ -109,8 +110,9 @@ class Optax(TakesSteps):
     def __init__(self, optimizer: optax.GradientTransformation):
         self.optimizer = optax.with_extra_args_support(optimizer)
 
-    def init(self, x: Decision) -> PyTree:
+    def init(self, x: Decision, additive: bool) -> PyTree:
         """The optimiser's own state."""
+        del additive
         return self.optimizer.init(x)
 
     def _move(

@@ -43,9 +43,9 @@ class SGLD(TakesSteps):
             for name, value in (("temperature", temperature), ("cooling", cooling))
         )
 
-    def init(self, x: Decision) -> tuple[()]:
+    def init(self, x: Decision, additive: bool) -> tuple[()]:
         """No state."""
-        return self.steps.init(x)
+        return self.steps.init(x, additive)
 
     def _move(
         self, plan: Plan, gradient: Array, state: PyTree, x: Decision, i: Array

@@ -23,7 +23,9 @@ class Automatic(Gradient):
     unbiased: ClassVar[bool] = True
     along_paths: ClassVar[bool] = True
 
-    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
+    def surrogate(
+        self, problem: Problem, x: Decision, sample: Sample
+    ) -> tuple[Array, Array, Array]:
         """That of the chosen estimator; the choice is made when the program is traced."""
         return self.choice(problem, x, sample.theta).surrogate(problem, x, sample)
 

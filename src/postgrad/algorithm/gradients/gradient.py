@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
@@ -61,12 +62,17 @@ class Gradient(Module):
     @abc.abstractmethod
     def surrogate(
         self, problem: Problem, x: Decision, sample: Sample
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """The number to differentiate in x, and the cost itself."""
+    ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
+        """The number to differentiate in x, the cost itself, and its square."""
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
         """Whether `Sample.baseline` makes a difference: in a score, if the model depends on x."""
         return self.uses_score and problem.kind(x, theta).depends_on_decision
+
+    def has_values(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """Whether the estimate is the gradient of the averaged cost, so that values can be used."""
+        del problem, x, theta
+        return True
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """Refuse problems for which the estimator would be wrong; here, scores that do not exist.
@@ -96,7 +102,7 @@ class Gradient(Module):
 
 def score_surrogate(
     problem: Problem, log_f: Callable[[Decision, Array], Array], x: Decision, sample: Sample
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, Array]:
     """h + (h - b) log_f with xi ~ f(.; x, theta) held fixed.
 
     Its derivative is grad_x h(x, xi) + (h(x, xi) - b) grad_x log_f(x, xi).
@@ -104,4 +110,4 @@ def score_surrogate(
     # at a fixed x, as some draws refuse to be differentiated
     xi = problem.model(lax.stop_gradient(x), sample.theta).sample(sample.key)
     h = problem.cost(x, xi)
-    return h + lax.stop_gradient(h - sample.baseline) * log_f(x, xi), h
+    return h + lax.stop_gradient(h - sample.baseline) * log_f(x, xi), h, jnp.square(h)

@@ -2,8 +2,9 @@
 
 from typing import ClassVar
 
+import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.problem.problem import Decision, Problem
@@ -18,7 +19,13 @@ class Partial(Gradient):
 
     unbiased: ClassVar[bool] = False
 
-    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
+    def surrogate(
+        self, problem: Problem, x: Decision, sample: Sample
+    ) -> tuple[Array, Array, Array]:
         """The cost with xi held fixed."""
         cost = problem.cost(x, problem.model(lax.stop_gradient(x), sample.theta).sample(sample.key))
-        return cost, cost
+        return cost, cost, jnp.square(cost)
+
+    def has_values(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
+        """Where the model depends on x, no function has this gradient."""
+        return not problem.kind(x, theta).depends_on_decision

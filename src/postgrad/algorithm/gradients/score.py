@@ -21,7 +21,9 @@ class Score(Gradient):
     unbiased: ClassVar[bool] = True
     uses_score: ClassVar[bool] = True
 
-    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
+    def surrogate(
+        self, problem: Problem, x: Decision, sample: Sample
+    ) -> tuple[Array, Array, Array]:
         """Both terms at one draw."""
         return score_surrogate(
             problem, lambda x, xi: log_density(problem.model(x, sample.theta), xi), x, sample

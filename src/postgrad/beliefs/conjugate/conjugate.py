@@ -108,7 +108,8 @@ class Conjugate(BeliefWithMemory):
             raise ModelError(f"{stated}, but the model is {found}")
         stated += f"; the model is a {found}, but"
         try:
-            agrees = bool(_agrees(self, problem.likelihood, problem.decisions(x)))
+            places = problem.decisions(x, self.examples())
+            agrees = bool(_agrees(self, problem.likelihood, places))
         except (AttributeError, TypeError, ValueError, KeyError, IndexError) as error:
             raise ModelError(f"{stated} cannot be read so: {error}") from error
         if not agrees:

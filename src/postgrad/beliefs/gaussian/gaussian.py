@@ -159,7 +159,8 @@ class Gaussian(BeliefWithMemory):
         Raises:
             ModelError: If the model is not smooth in theta, or does not depend on it.
         """
-        places = jnp.asarray(np.concatenate([np.asarray(x)[None], problem.decisions(x)]))
+        tried = problem.decisions(x, self.examples())
+        places = jnp.asarray(np.concatenate([np.asarray(x)[None], tried]))
         check_smooth(FlatModel(problem.likelihood, self.prior_loc), places, around(self._law))
         origin = self._origin
         prior = normal_law(origin, self.prior_precision, jnp.zeros_like(origin))

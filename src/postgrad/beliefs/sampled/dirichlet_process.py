@@ -198,16 +198,16 @@ class DirichletProcess(BeliefWithMemory):
             ModelError: If it does not.
         """
         for role, model in problem.models.items():
-            self._check(role, model, problem.decisions(x))
+            self._check(role, Problem(problem.cost, model, problem.feasible), x)
         return self
 
-    def _check(self, role: str, model: Model, xs: Float[Array, "k ..."]) -> None:
+    def _check(self, role: str, problem: Problem, x: Decision) -> None:
         needs = (
             "DirichletProcess is the belief of a distribution: it needs "
             'Atoms(theta["values"], theta["weights"]), the values shifted and scaled at most'
         )
         theta = first(self.examples())
-        returned = _returned(model, xs[0], theta)
+        returned = _returned(problem.model, x, theta)
         if not isinstance(returned, Atoms):
             name = "a function of another theta" if returned is None else type(returned).__name__
             raise ModelError(f"{needs}, but the {role} is {name}")
@@ -215,7 +215,7 @@ class DirichletProcess(BeliefWithMemory):
             raise ModelError(
                 f"the base's values have shape {self.base.event_shape}, those of the {role} {shape}"
             )
-        if not bool(_moves_only(self, model, xs)):
+        if not bool(_moves_only(self, problem.model, problem.decisions(x, self.examples()))):
             raise ModelError(f"{needs}, but the {role} is Atoms with other values or weights")
 
     def _undo(

@@ -1,5 +1,7 @@
 """A lower and an upper bound for every entry."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,8 @@ class Box(FeasibleSet):
     Raises:
         FeasibleSetError: On NaN, on what is not numbers, and where low > high.
     """
+
+    separates: ClassVar[bool] = True
 
     low: Float[Array, "..."]
     high: Float[Array, "..."]

@@ -1,6 +1,7 @@
 """The contract of a feasible set."""
 
 import abc
+from typing import ClassVar
 
 from jaxtyping import Array, Float
 
@@ -16,7 +17,12 @@ class FeasibleSet(Module):
     idempotent as well, and equals the solution of min_z sum_i m_i (z_i - x_i)^2, z in X; so it does
     not depend on the units of x, if m is in the same units: with x_i in units of s_i, and m_i
     times s_i^2, it is the same point.
+
+    Attributes:
+        separates: Whether each entry of x may be chosen on its own.
     """
+
+    separates: ClassVar[bool] = False
 
     @abc.abstractmethod
     def project(

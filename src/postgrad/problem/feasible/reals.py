@@ -1,5 +1,7 @@
 """Everything: no constraint at all."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -12,6 +14,8 @@ class Reals(FeasibleSet):
 
     Proj_X(x) = x
     """
+
+    separates: ClassVar[bool] = True
 
     def project(
         self, x: Float[Array, "..."], metric: Float[Array, "..."] | None = None

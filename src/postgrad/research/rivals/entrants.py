@@ -138,7 +138,7 @@ def _cost_is_seen(instance: Instance) -> Bool[Array, ""]:
 
     keys = random.split(random.key(0), _DRAWS)
     at = jax.vmap(jax.vmap(agrees, in_axes=(None, 0)), in_axes=(0, None))
-    return jnp.all(at(problem.decisions(instance.x), keys))
+    return jnp.all(at(problem.near(instance.x), keys))
 
 
 # Each makes an entrant, or raises a PostgradError whose message says why it does not apply.

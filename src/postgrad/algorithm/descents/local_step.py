@@ -1,0 +1,205 @@
+"""Steps downhill from one place: curvature by secants, a reach that keeps them honest."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from postgrad.problem.feasible import FeasibleSet
+
+FAR = 1e150  # no limit; and a square that is still a number
+# One look changes a curvature by this factor at most.
+_FASTEST = 100.0
+_LEAST = 1e-8  # the smallest curvature, relative to the largest, of a matrix that is measured
+_PROJECTIONS = 40  # steps of the quadratic programme where a constraint is active
+
+
+class Lane(NamedTuple):
+    """The best place of a descent, and what is known around it.
+
+    Attributes:
+        x: The place.
+        value: F there.
+        slope: Its gradient there.
+        bend: Its curvature in each coordinate, positive.
+        reach: No step is longer than this, in each coordinate.
+    """
+
+    x: Float[Array, " d"]
+    value: Float[Array, ""]
+    slope: Float[Array, " d"]
+    bend: Float[Array, " d"]
+    reach: Float[Array, " d"]
+
+
+def after_look(
+    lane: Lane,
+    at: Float[Array, " d"],
+    value: Float[Array, ""],
+    slope: Float[Array, " d"],
+    error: Float[Array, " d"],
+    blur: Float[Array, " d"],
+    taken: Bool[Array, ""] | Bool[Array, " d"],
+    learns: Bool[Array, ""],
+    *,
+    alone: bool,
+) -> Lane:
+    """What is known after a look at another place.
+
+    The curvature becomes that of the secant, |change of slope| / |change of x|, as far as that
+    change of slope exceeds its standard error. A place that is not taken halves the reach, where
+    curvature was more than twice what it was thought to be; one that is taken at the end of the
+    reach makes it four times as long.
+
+    Args:
+        lane: What was known.
+        at: Where the look went.
+        value: F there.
+        slope: Its gradient there.
+        error: The standard error of the change of slope; NaN or zero if unknown.
+        blur: The standard error of the slope itself, likewise.
+        taken: Whether the place becomes the lane's; or which of its coordinates do, and then
+            `value` is that of the place so made.
+        learns: Whether the look was a step of a descent, so that curvature and reach change.
+        alone: Whether each coordinate has a reach of its own, rather than all a common one.
+    """
+    move, change = at - lane.x, slope - lane.slope
+    moved = (jnp.abs(move) > 0.0) & jnp.isfinite(value) & learns
+    # Between two kinks of few draws a cost is straight: too short a step tells nothing.
+    moved = moved & ~(jnp.maximum(jnp.abs(change), lane.bend * jnp.abs(move)) < blur)
+    secant = jnp.abs(change) / jnp.where(moved, jnp.abs(move), 1.0)
+    clear = jnp.square(jnp.maximum(jnp.abs(change), lane.bend * jnp.abs(move)))
+    clear = jnp.where(error > 0.0, clear / (clear + 4.0 * jnp.square(error)), 1.0)
+    bend = lane.bend * jnp.clip(secant / lane.bend, 1.0 / _FASTEST, _FASTEST)
+    bend = jnp.where(moved, lane.bend + clear * (bend - lane.bend), lane.bend)
+    far = jnp.abs(move) >= 0.99 * lane.reach
+    longer = jnp.where(far if alone else jnp.any(far), 4.0 * lane.reach, lane.reach)
+    # To blame are coordinates that bend more than was thought; if there are none, all.
+    beyond = jnp.abs(change) > 2.0 * lane.bend * jnp.abs(move)
+    beyond = (beyond | ~jnp.any(beyond) | ~jnp.isfinite(value)) & (jnp.abs(move) > 0.0)
+    shorter = jnp.where(beyond, 0.5 * jnp.abs(move), lane.reach)
+    reach = jnp.where(learns, jnp.where(taken, longer, shorter), lane.reach)
+    return Lane(
+        jnp.where(taken, at, lane.x),
+        jnp.where(jnp.any(taken), value, lane.value),
+        jnp.where(taken, slope, lane.slope),
+        jnp.clip(bend, 1e-300, FAR),
+        jnp.minimum(reach, FAR),
+    )
+
+
+def taken_by_coordinate(
+    lane: Lane, at: Float[Array, " d"], slope: Float[Array, " d"]
+) -> tuple[Bool[Array, " d"], Float[Array, ""]]:
+    """Which coordinates of a place to take, if F adds over coordinates, and what that changes.
+
+    In coordinate i, F changes by about (g_i + g_i') s_i / 2, with g and g' the slopes at both ends.
+    """
+    change = 0.5 * (lane.slope + slope) * (at - lane.x)
+    good = change < 0.0
+    return good, jnp.sum(jnp.where(good, change, 0.0))
+
+
+def next_step(feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane) -> Float[Array, " d"]:
+    """argmin_s g's + s'diag(b)s / 2 such that x + s is feasible.
+
+    b is the curvature, or more where the slope alone would lead beyond the reach.
+    """
+    bend = jnp.maximum(lane.bend, jnp.abs(lane.slope) / lane.reach)
+    return _projected(feasible, shape, lane._replace(bend=bend), -lane.slope / bend)
+
+
+def step_along(
+    feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane, way: Float[Array, " d"]
+) -> Float[Array, " d"]:
+    """As much of `way` as reach and feasible set allow."""
+    return _projected(feasible, shape, lane, jnp.clip(way, -lane.reach, lane.reach))
+
+
+def quadratic_step(
+    feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane, matrix: Float[Array, "d d"]
+) -> Float[Array, " d"]:
+    """argmin_s g's + s'A s / 2 such that x + s is feasible, shortened to the reach.
+
+    Where a constraint is active: Nesterov's accelerated projected gradient on the quadratic, in the
+    metric diag(A) times the largest sum of a row of A in that metric.
+    """
+    root = jnp.sqrt(jnp.diagonal(matrix))
+    unit = jnp.abs(matrix) / (root[:, None] * root)
+    metric = jnp.diagonal(matrix) * jnp.max(jnp.sum(unit, axis=0))
+    scaled = Lane(lane.x, lane.value, lane.slope, metric, lane.reach)
+
+    def improve(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        step, before = carry
+        ahead = step + i / (i + 3.0) * (step - before)
+        push = lane.slope + matrix @ ahead
+        return _projected(feasible, shape, scaled, ahead - push / metric), step
+
+    free = -jnp.linalg.solve(matrix, lane.slope)
+    start = _projected(feasible, shape, scaled, free)
+    bound, _ = lax.fori_loop(0, _PROJECTIONS, improve, (start, start))
+    inside = feasible.violation((lane.x + free).reshape(shape)) <= 0.0
+    step = jnp.where(inside, free, bound)
+    over = jnp.max(jnp.abs(step) / lane.reach)
+    return step / jnp.maximum(over, 1.0)
+
+
+def secant_update(
+    matrix: Float[Array, "d d"],
+    move: Float[Array, " d"],
+    change: Float[Array, " d"],
+    error: Float[Array, ""],
+    learns: Bool[Array, ""],
+) -> Float[Array, "d d"]:
+    """A after a step: BFGS, damped so that A stays positive (Powell, 1978).
+
+    Args:
+        matrix: A.
+        move: s.
+        change: y, the change of slope over s.
+        error: The standard error of y's.
+        learns: Whether to update at all.
+    """
+    along = matrix @ move
+    expected = move @ along
+    found = move @ change
+    damping = jnp.where(
+        found >= 0.2 * expected,
+        1.0,
+        0.8 * expected / jnp.where(expected > found, expected - found, 1.0),
+    )
+    change = damping * change + (1.0 - damping) * along
+    top = move @ change
+    usable = learns & (expected > 0) & (top > 0) & jnp.all(jnp.isfinite(change))
+    usable = usable & (jnp.abs(found) > 4.0 * jnp.nan_to_num(error))
+    expected, top = (jnp.where(usable, each, 1.0) for each in (expected, top))
+    new = matrix - jnp.outer(along, along) / expected + jnp.outer(change, change) / top
+    return jnp.where(usable, new, matrix)
+
+
+def measured_update(
+    matrix: Float[Array, "d d"], moves: Float[Array, "n d"], changes: Float[Array, "n d"]
+) -> Float[Array, "d d"]:
+    """The matrix nearest to A that maps moves to changes of slope, made symmetric and positive.
+
+    In the metric of A's diagonal, so that no unit of x matters.
+    """
+    root = jnp.sqrt(jnp.diagonal(matrix))
+    lengths = jnp.sqrt(jnp.sum(jnp.square(moves * root), axis=1))
+    lengths = jnp.where(lengths > 0, lengths, 1.0)[:, None]
+    units, rates = moves * root / lengths, changes / root / lengths
+    scaled = matrix / (root[:, None] * root)
+    gram = units @ units.T + 1e-9 * jnp.eye(moves.shape[0])
+    new = scaled + units.T @ jnp.linalg.solve(gram, rates - units @ scaled)
+    values, vectors = jnp.linalg.eigh(0.5 * (new + new.T))
+    values = jnp.maximum(jnp.abs(values), _LEAST * jnp.max(jnp.abs(values)))
+    new = (vectors * values) @ vectors.T * (root[:, None] * root)
+    return jnp.where(jnp.all(jnp.isfinite(new)), new, matrix)
+
+
+def _projected(
+    feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane, step: Float[Array, " d"]
+) -> Float[Array, " d"]:
+    goal = (lane.x + step).reshape(shape)
+    return feasible.project(goal, lane.bend.reshape(shape)).ravel() - lane.x

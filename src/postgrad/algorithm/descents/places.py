@@ -1,0 +1,143 @@
+"""Where a search looks first: places spread over the whole feasible set."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from postgrad.problem.feasible import FeasibleSet
+
+# Eight groups of twelve places: half of them even, the others at logarithmic distances.
+GROUPS, EACH = 8, 12
+_EVEN = 4
+# Lines through the best place, along coordinates: so many in a stage, each with so many looks.
+LINES, LOOKS = 6, 4
+_LINE_DECADES = 4.0
+# In more dimensions so few points are no lattice.
+_LATTICE = 6
+# Logarithmic distances span so many decades of the window.
+_DECADES = 6.0
+# Where the set is unbounded, the window is this many times |x|, or 1, to either side.
+_WIDE = 1e3
+
+
+class Places(NamedTuple):
+    """Places to look at.
+
+    Attributes:
+        at: The places, group by group.
+        apart: About how far the next place is, in each coordinate.
+    """
+
+    at: Float[Array, "groups each d"]
+    apart: Float[Array, "groups each d"]
+
+
+def window(feasible: FeasibleSet, x: Float[Array, "..."]) -> tuple[Array, Array]:
+    """Finite ends of each coordinate: the bounds of the set, or far from x."""
+    low, high = (jnp.broadcast_to(side, x.shape).ravel() for side in feasible.bounds())
+    flat = x.ravel()
+    size = jnp.where(flat == 0.0, 1.0, jnp.abs(flat))
+    # One finite bound tells a scale as well.
+    size = jnp.maximum(size, jnp.where(jnp.isfinite(low) & (low != 0), jnp.abs(low), 0.0))
+    size = jnp.maximum(size, jnp.where(jnp.isfinite(high) & (high != 0), jnp.abs(high), 0.0))
+    low = jnp.where(jnp.isfinite(low), low, flat - _WIDE * size)
+    high = jnp.where(jnp.isfinite(high), high, flat + _WIDE * size)
+    return low, high
+
+
+def places(feasible: FeasibleSet, x: Float[Array, "..."], number: Int[Array, ""]) -> Places:
+    """Places for the scan of stage `number`; other stages get other places.
+
+    Half of them fill the window evenly. The others lie at distances from x, from the low and from
+    the high end that are spread evenly on a logarithmic scale, for sets that are wide beside what
+    matters. In one coordinate each of the even groups has a stretch of the window for itself; in
+    several they are points of a lattice (the generalised golden ratio of Roberts, 2018), and in
+    many of a Latin hypercube: every coordinate by itself is spread evenly.
+    """
+    low, high = window(feasible, x)
+    flat, d = x.ravel(), x.size
+    wide = high - low
+    # other stages, other places
+    shift = (number * np.sqrt(2.0) + np.arange(d) * np.sqrt(3.0)) % 1.0
+    count = GROUPS * EACH
+    if d == 1:
+        order = jnp.arange(_EVEN * EACH).reshape(_EVEN, EACH)
+        even = ((order + shift) / (_EVEN * EACH))[..., None]
+        ladder = jnp.broadcast_to(((jnp.arange(EACH) + shift) / EACH)[:, None], (EACH, 1))
+        ladder = jnp.broadcast_to(ladder, (GROUPS - _EVEN, EACH, 1))
+        gap = 1.0 / (_EVEN * EACH)
+    else:
+        even, ladder = _even(_EVEN, shift), _even(GROUPS - _EVEN, shift)
+        gap = 0.5 * (_EVEN * EACH) ** (-1.0 / d)
+    sign = jnp.where(jnp.arange(EACH)[:, None] % 2 == 0, 1.0, -1.0)
+    if d > 1:  # each coordinate goes its own way
+        sign = jnp.where((ladder * 64.0) % 1.0 < 0.5, 1.0, -1.0)
+    near = wide * 10.0 ** (-_DECADES * ladder) * 0.5
+    around = flat + sign * near
+    other_way = 2.0 * flat - around[1]
+    spread = jnp.stack([around[0], other_way, low + near[2], high - near[3]])
+    ends = low + wide * even
+    at = jnp.concatenate([ends, spread])
+    apart = jnp.concatenate([jnp.broadcast_to(gap * wide, ends.shape), near])
+    metric = jnp.where(wide > 0, wide, 1.0) ** -2.0
+
+    def feasibly(place: Array) -> Array:
+        return feasible.project(place.reshape(x.shape), metric.reshape(x.shape)).ravel()
+
+    at = jax.vmap(feasibly)(at.reshape(count, d)).reshape(GROUPS, EACH, d)
+    # Group 0 stays near x; a decade above the places of this list lies the next one.
+    turned = jnp.roll(at, 4, axis=0), jnp.roll(apart, 4, axis=0)
+    return Places(turned[0], jnp.maximum(turned[1], 1e-300))
+
+
+def along(
+    feasible: FeasibleSet,
+    x: Float[Array, "..."],
+    ends: tuple[Float[Array, " d"], Float[Array, " d"]],
+    look: Int[Array, ""],
+    number: Int[Array, ""],
+) -> Float[Array, "groups d"]:
+    """Places on a line through x along one coordinate, or as near to it as the set allows.
+
+    Four looks for each coordinate: the first two are spread evenly from end to end, the others lie
+    at logarithmic distances to both sides of x.
+
+    Args:
+        feasible: The feasible set.
+        x: Where to start from.
+        ends: See `window`.
+        look: The number of the look.
+        number: The stage; coordinates take turns.
+    """
+    flat = x.ravel()
+    axis = (look // LOOKS + number * LINES) % x.size
+    here = jnp.arange(x.size) == axis
+    low, wide = ends[0][axis], (ends[1] - ends[0])[axis]
+    shift = (number * np.sqrt(2.0)) % 1.0
+    share = (look % 2 * GROUPS + jnp.arange(GROUPS) + shift) / (2 * GROUPS)
+    near = 0.5 * wide * 10.0 ** (-_LINE_DECADES * jnp.abs(2.0 * share - 1.0))
+    ladder = flat[axis] + jnp.where(share < 0.5, -near, near)
+    values = jnp.clip(jnp.where(look % LOOKS < 2, low + wide * share, ladder), low, low + wide)
+    # the other coordinates give way
+    metric = jnp.where(here, 1e6, 1.0) * jnp.maximum(ends[1] - ends[0], 1e-300) ** -2.0
+
+    def feasibly(value: Array) -> Array:
+        place = jnp.where(here, value, flat).reshape(x.shape)
+        return feasible.project(place, metric.reshape(x.shape)).ravel()
+
+    return jax.vmap(feasibly)(values)
+
+
+def _even(groups: int, shift: Float[Array, " d"]) -> Float[Array, "groups each d"]:
+    """Points of the unit cube."""
+    d, count = shift.size, groups * EACH
+    if d <= _LATTICE:
+        root = float(np.max(np.roots([1.0] + [0.0] * (d - 1) + [-1.0, -1.0]).real))
+        points = shift + np.arange(count)[:, None] * root ** -np.arange(1.0, d + 1.0)
+    else:
+        ranks = np.random.default_rng(0).permuted(np.tile(np.arange(count), (d, 1)), axis=1).T
+        points = shift + ranks / count
+    return (points % 1.0).reshape(groups, EACH, d)

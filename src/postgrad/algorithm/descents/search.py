@@ -1,0 +1,172 @@
+"""The default: find where this stage's posterior has its minimum, anywhere in the feasible set.
+
+With the draws fixed, the posterior-averaged cost is a plain function of x, with values and slopes.
+One loop looks at it again and again; what a look is for depends on its number alone. So the
+objective stands in the program once.
+"""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, PyTree
+
+from postgrad.algorithm.decision_uncertainty import (
+    Outlook,
+    joint_squares,
+    outlook,
+    unknown,
+    worth,
+)
+from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
+from postgrad.algorithm.descents.local_step import (
+    FAR,
+)
+from postgrad.algorithm.descents.search_loop import Loop, standard_error
+from postgrad.algorithm.descents.search_state import FEWEST_SCOUTS, Track, root
+from postgrad.algorithm.sampled_objective import draw_thetas
+from postgrad.beliefs import Belief
+from postgrad.numerics.lattice_keys import purpose
+from postgrad.problem.problem import Decision
+
+_NEWS = 9.0  # a move of this many times its expected square is news, not noise
+_RESTLESS, _UNRESOLVED = 0.02, 0.01  # shares of the cost from which on a stage warns
+
+
+class Search(Descent):
+    """Values decide, slopes guide.
+
+    A stage looks at F, the averaged cost on fixed draws, in this order:
+
+    1. at x_t, and at the best place known in another valley;
+    2. in stages 1, 2, 4, 8, ...: at 96 places of the whole set, and from the best place of each of
+       eight groups of places a few steps downhill; each group has an eighth of the draws;
+    3. at the best place of the group around x_t, and at the best place of all;
+    4. K times from the best place so far, downhill: 3 K times after a scan;
+    5. at the optima under single thetas, which tell how uncertain the decision is.
+
+    A place is left for another only if F is lower there by the same draws; for another valley, only
+    if it is lower by two standard errors. Steps are those of a quasi-Newton method, which learns
+    curvature from the slopes that it meets. Where slopes do not explain how values change, the cost
+    jumps, and steps go along coordinates, back and forth, by values alone.
+
+    *Gain.* The solution x^S of the fixed draws is x^opt, the minimum for this posterior, plus
+    simulation noise of variance R. x^opt itself has moved by about Q = Sigma D / (N - D) since the
+    last stage, with Sigma the posterior variance of the optimal decision, D new observations and N
+    in all. So (Kalman, 1960)
+
+        P <- P + Q,   gain = P / (P + R),   x <- x + gain (x^S - x),   P <- (1 - gain) P.
+
+    All are measured by what they cost, A/2 times a square, so no unit of x matters. Where the
+    posterior has settled and nothing moves any more, this averages over stages.
+    """
+
+    usual_iterations: ClassVar[int] = 6
+    usual_samples: ClassVar[tuple[int, int]] = (256, 16)
+    fixes_draws: ClassVar[bool] = True
+
+    def init(self, x: Decision, additive: bool) -> Track:
+        """Nothing known."""
+        d = x.size
+        ones = jnp.asarray(np.ones(d))
+        return Track(
+            ones,
+            jnp.asarray(np.eye(0 if additive else d)),
+            ones,
+            jnp.asarray(FAR, float),
+            x.ravel().astype(float),
+            jnp.asarray(True),
+        )
+
+    def step_size(self, number: Int[Array, ""]) -> Array:
+        """None."""
+        del number
+        return jnp.ones(())
+
+    def sample_thetas(self, belief: Belief, plan: Plan) -> PyTree:
+        """A theta for each row of draws, evenly spread."""
+        return draw_thetas(belief, purpose(root(plan), 0), plan.samples[0])
+
+    def descend(
+        self, stage: Stage, x: Decision, state: Track
+    ) -> tuple[Decision, Track, Course, Outlook]:
+        """From the last decision to the minimum for this posterior."""
+        loop = Loop(stage, x, state)
+        end = loop.run()
+        objective, feasible = stage.objective, stage.objective.problem.feasible
+        held, lane, flat = end.held, end.held.lane, x.ravel()
+        # Curvature over the distance that single thetas put between their optima: between two kinks
+        # the last steps may have met none, and at a kink any.
+        apart = end.lanes.x - lane.x
+        square = jnp.sum(jnp.square(apart), axis=0)
+        bend = jnp.sum(jnp.abs(end.scouted.slopes * apart), axis=0) / square
+        bend = jnp.where((square > 0.0) & jnp.isfinite(bend) & (bend > 0.0), bend, lane.bend)
+        bends = bend if objective.additive else end.matrix
+
+        def cost_of(move: Array) -> Array:  # s'A s / 2
+            bent = move * bends if objective.additive else move @ bends
+            return 0.5 * jnp.sum(bent * move, axis=-1)
+
+        # Sigma, R and the news, each as a cost.
+        ideal = end.lanes.x - jnp.mean(end.lanes.x, axis=0)
+        sigma = jnp.mean(cost_of(ideal))
+        off = held.slopes - jnp.mean(held.slopes, axis=0)
+        wrong = off / bend if objective.additive else jnp.linalg.solve(bends, off.T).T
+        wrong = jnp.clip(wrong, -lane.reach, lane.reach)
+        groups = loop.groups
+        noise = jnp.sum(cost_of(wrong)) / max(groups * (groups - 1), 1)
+        size, new = stage.size, stage.rows
+        moved = jnp.where(jnp.isfinite(size), sigma * new / jnp.maximum(size - new, 0.0), 0.0)
+        expected = state.variance + moved
+        far = cost_of(lane.x - flat) > _NEWS * (expected + noise)
+        whole = groups == 1 or objective.has_fixed_kinks(stage.thetas, x)
+        expected = jnp.where(far | end.switched | end.jumped | whole, FAR, expected)
+        gain = jnp.where(expected < FAR, expected / (expected + noise), 1.0)
+        gain = jnp.where(jnp.isnan(gain), 1.0, gain)  # nothing moves and nothing is noisy
+        left = jnp.where(gain < 1.0, (1.0 - gain) * expected, noise)
+        goal = jnp.where(gain < 1.0, flat + gain * (lane.x - flat), lane.x)
+        x_next = jnp.where(gain < 1.0, feasible.project(goal.reshape(x.shape)).ravel(), goal)
+
+        told = end.scouted
+        scale = jnp.maximum(jnp.abs(lane.value), jnp.mean(jnp.abs(told.costs)))
+        gap = jnp.mean(held.values - end.least) / groups
+        ahead = cost_of(end.step) - jnp.sum((lane.slope + _times(bends, end.step)) * end.step)
+        settled = ahead <= 0.1 * (sigma + noise) + 1e-9 * scale
+        # Where the cost jumps, what slopes promise is not to be had.
+        restless = (ahead > _RESTLESS * scale) & ~settled & loop.has_values & ~end.jumped
+        unresolved = (gap > _UNRESOLVED * scale) & loop.has_values
+        # A posterior that is none has no value, and must not pass for one that has settled.
+        x_next = jnp.where(jnp.isnan(lane.value), jnp.nan, x_next)
+        course = Course(
+            gradient=jnp.stack([end.home[0], lane.slope]).reshape(2, *x.shape),
+            noise=jnp.stack([end.home[1], standard_error(held.slopes)]).reshape(2, *x.shape),
+            curvature=jnp.diag(bends) if objective.additive else bends,
+            gain=gain,
+            settled=settled.astype(gain.dtype),
+            doubt=jnp.where(restless, 2.0, jnp.where(unresolved, 1.0, 0.0)),
+            switched=end.switched.astype(gain.dtype),
+        )
+        shown = unknown(x)
+        if loop.lanes >= FEWEST_SCOUTS:
+            decision = x_next.reshape(x.shape)
+            key = purpose(root(stage.plan), 2)
+            saved = worth(
+                objective.problem, decision, loop.scouts, told.slopes, course.curvature,
+                stage.rows, stage.size, key,
+            )  # fmt: skip
+            if objective.only_marginals:
+                squares = joint_squares(
+                    objective.problem, decision, loop.scouts, told.costs, purpose(key, 0)
+                )
+                told = told._replace(squares=squares)
+            shown = outlook(decision, end.lanes.x, end.lanes.value, told, saved)
+        spread = jnp.std(end.lanes.x, axis=0)
+        low, high = loop.ends
+        reach = 4.0 * jnp.maximum(jnp.maximum(spread, jnp.abs(x_next - flat)), jnp.abs(end.step))
+        reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * (high - low)))
+        track = Track(bend, end.matrix, reach, left, end.left, end.explained)
+        return x_next.reshape(x.shape), track, course, shown
+
+
+def _times(bends: Array, move: Array) -> Array:
+    return bends * move if bends.ndim == 1 else bends @ move

@@ -1,0 +1,105 @@
+"""What a search carries: from look to look within a stage, and from stage to stage."""
+
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+from jax import random
+from jaxtyping import Array, Bool, Float, Int
+
+from postgrad.algorithm.decision_uncertainty import Scouted
+from postgrad.algorithm.descents.descent import Plan
+from postgrad.algorithm.descents.local_step import Lane
+
+# So many thetas are looked at one by one, if there are draws enough for each of them.
+_SCOUTS, _DRAWS_EACH = 64, 16
+FEWEST_SCOUTS = 16  # fewer do not tell a spread
+# From so many draws on they are a rule of integration rather than a sample. They do not depend on
+# the seed: the same data lead to the same decision, and the runs of a simulation share them.
+_FINE = 1024
+
+
+class Held(NamedTuple):
+    """The best place so far by all draws.
+
+    Attributes:
+        lane: The place, its value and slope, and what is known of the curvature.
+        values: F there by each group of draws.
+        slopes: Its slope by each group.
+        plain: The slope of the plain mean over theta, whatever the risk.
+    """
+
+    lane: Lane
+    values: Float[Array, " G"]
+    slopes: Float[Array, "G d"]
+    plain: Float[Array, " d"]
+
+
+class Track(eqx.Module):
+    """What is remembered from stage to stage.
+
+    Attributes:
+        bend: The curvature of F in each coordinate.
+        matrix: The curvature of F, where coordinates interact; else empty.
+        reach: How far the minimum may be expected to move, in each coordinate.
+        variance: What simulation noise has left in x_t, as the expected excess of its cost.
+        other: The best place known outside the valley of x_t.
+        explained: Whether slopes explained values when last compared.
+    """
+
+    bend: Float[Array, " d"]
+    matrix: Float[Array, "k k"]
+    reach: Float[Array, " d"]
+    variance: Float[Array, ""]
+    other: Float[Array, " d"]
+    explained: Bool[Array, ""]
+
+
+class Carry(NamedTuple):
+    """What the loop carries from look to look."""
+
+    k: Int[Array, ""]
+    held: Held
+    lanes: Lane
+    matrix: Float[Array, "k k"]
+    step: Float[Array, " d"]
+    steps: Float[Array, "L d"]
+    compass: Float[Array, " d"]
+    explained: Bool[Array, ""]
+    jumped: Bool[Array, ""]
+    least: Float[Array, " G"]
+    left: Float[Array, " d"]
+    composed: Float[Array, " d"]
+    gains: Float[Array, " d"]
+    switched: Bool[Array, ""]
+    home: Float[Array, "2 d"]
+    level: Float[Array, " d"]
+    scouted: Scouted
+
+
+class Phases(NamedTuple):
+    """The number of the first look of each kind; `end` is the number of looks."""
+
+    other: Any
+    scan: Any
+    apart: Any
+    judge: Any
+    lines: Any
+    compose: Any
+    probe: Any
+    near: Any
+    scout: Any
+    end: Any
+
+
+def root(plan: Plan) -> Array:
+    """What a stage's draws derive from: of very many, the stage's number alone."""
+    return random.key(plan.number) if plan.total >= _FINE else plan.key
+
+
+def lane_count(plan: Plan) -> int:
+    """How many thetas are looked at one by one."""
+    count = math.gcd(plan.samples[0], _SCOUTS)
+    while count > 1 and plan.total < _DRAWS_EACH * count:
+        count //= 2
+    return count

@@ -1,0 +1,133 @@
+"""Where a search looks first: inside the set, and everywhere in it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import postgrad as pg
+from postgrad.algorithm.descents.places import (
+    EACH,
+    GROUPS,
+    LINES,
+    LOOKS,
+    along,
+    places,
+    window,
+)
+
+# Sets, and a decision in each.
+SETS = {
+    "box": (pg.feasible.Box(2.0, 11.0), 3.0),
+    "corner": (pg.feasible.Box([0.0, -1.0], [1e4, 1e-3]), [0.0, -1.0]),
+    "simplex": (pg.feasible.Simplex(3.0), [3.0, 0.0, 0.0, 0.0]),
+    "budget": (pg.feasible.Budget([0.0, 1.0, 0.0], 9.0, [1.0, 2.0, 0.5], 10.0), [1.0, 1.0, 2.0]),
+    "ball": (pg.feasible.Ball([5.0, -5.0], 2.0), [5.0, -3.0]),
+    "reals": (pg.feasible.Reals(), [0.0, 40.0]),
+    "many": (pg.feasible.Simplex(1.0), np.full(12, 1 / 12)),
+    "cube": (pg.feasible.Box(np.zeros(12), 1.0), np.full(12, 0.5)),
+    "matrix": (pg.feasible.Box(np.zeros((2, 2)), 1.0), np.full((2, 2), 0.3)),
+}
+STAGES = (1, 2, 64)
+
+_places = jax.jit(jax.vmap(places, in_axes=(None, None, 0)))
+_violations = jax.jit(lambda feasible, at: jax.vmap(jax.vmap(feasible.violation))(at))
+
+
+def looked_at(name):
+    """The places of each stage, (stage, group, each, d), the set, x and the window."""
+    feasible, x = SETS[name]
+    x = jnp.asarray(x, float)
+    found = _places(feasible, x, jnp.asarray(STAGES))
+    return found, feasible, x, window(feasible, x)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_places_are_feasible(name):
+    found, feasible, x, (low, high) = looked_at(name)
+    at = np.asarray(found.at)
+    assert at.shape == (len(STAGES), GROUPS, EACH, x.size)
+    assert np.all(np.isfinite(at))
+    shaped = at.reshape(len(STAGES), GROUPS * EACH, *x.shape)
+    assert _violations(feasible, shaped).max() <= 1e-9 * (1 + np.max(high - low))
+    assert np.all(np.asarray(found.apart) > 0)
+
+
+@pytest.mark.parametrize("name", ["box", "reals"])
+def test_stages_look_elsewhere(name):
+    at = np.asarray(looked_at(name)[0].at).reshape(len(STAGES), -1)
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert np.mean(at[one] == at[other]) < 0.1
+
+
+def test_even_groups_cover_a_stretch_each_in_one_dimension():
+    """Places a 48th of the window apart: none of it is left out, and no two groups share it."""
+    found, _, _, (low, high) = looked_at("box")
+    gap = float((high - low)[0]) / 48
+    for stage in np.asarray(found.at)[..., 0]:
+        evenly = [group for group in stage if np.ptp(np.diff(group)) < 1e-9]
+        assert len(evenly) == GROUPS // 2
+        for number, group in enumerate(evenly):
+            ends = low[0] + np.array([number, number + 1]) * EACH * gap
+            np.testing.assert_allclose(np.diff(group), gap, rtol=1e-9)
+            assert ends[0] <= group[0] <= ends[0] + gap
+            assert ends[1] - gap <= group[-1] <= ends[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "widest"), [("corner", 0.1), ("reals", 0.1), ("matrix", 0.15), ("cube", 0.05)]
+)
+def test_even_groups_cover_each_coordinate_in_several(name, widest):
+    """A lattice leaves gaps of a few 48ths in a coordinate, a Latin hypercube of two at most."""
+    found, _, x, (low, high) = looked_at(name)
+    for stage in np.asarray(found.at):
+        share = (stage.reshape(-1, x.size) - low) / (high - low)
+        for column in share.T:
+            gaps = np.diff(np.concatenate([[0.0], np.sort(column), [1.0]]))
+            assert gaps.max() < widest
+
+
+def test_even_groups_fill_a_square():
+    """Not only its edges and diagonals: each of 4 x 4 cells has a place in it."""
+    found, _, _, (low, high) = looked_at("corner")
+    for stage in np.asarray(found.at):
+        cells = np.clip(np.floor(4 * (stage.reshape(-1, 2) - low) / (high - low)), 0, 3)
+        assert len(set(map(tuple, cells))) == 16
+
+
+def test_group_zero_stays_near():
+    """Its places lie around x, at distances from a millionth of the window to half of it."""
+    found, _, x, (low, high) = looked_at("box")
+    for stage in np.asarray(found.at)[..., 0]:
+        away = np.abs(stage[0] - float(x)) / float((high - low)[0])
+        assert away.min() < 1e-5
+        assert np.median(away) < 1e-2
+
+
+def test_a_window_in_the_open():
+    """Finite, and as wide as what is known of the scale tells: x, or a bound."""
+    low, high = window(pg.feasible.Reals(), jnp.asarray([0.0, -40.0]))
+    np.testing.assert_allclose(low, [-1e3, -40.0 - 4e4])
+    np.testing.assert_allclose(high, [1e3, -40.0 + 4e4])
+    low, high = window(pg.feasible.Box(5.0, np.inf), jnp.asarray(5.0))
+    np.testing.assert_allclose((low[0], high[0]), (5.0, 5005.0))
+
+
+@pytest.mark.parametrize("name", ["corner", "simplex", "budget", "ball"])
+def test_lines_stay_feasible_and_reach_both_ends(name):
+    feasible, x = SETS[name]
+    x = jnp.asarray(x, float)
+    ends = window(feasible, x)
+    looks = jnp.arange(LOOKS * min(x.size, LINES))
+    every = jax.jit(jax.vmap(lambda look: along(feasible, x, ends, look, jnp.asarray(3))))
+    at = np.asarray(every(looks))  # (look, group, d)
+    inside = jax.vmap(jax.vmap(feasible.violation))(at)
+    wide = np.asarray(ends[1] - ends[0])
+    assert inside.max() <= 1e-6 * wide.max()
+    for number in range(min(x.size, LINES)):
+        line = at[LOOKS * number : LOOKS * (number + 1)].reshape(-1, x.size)
+        axis = (number + 3 * LINES) % x.size
+        reached = (line[:, axis] - ends[0][axis]) / wide[axis]
+        assert reached.min() < 0.1
+        assert reached.max() > 0.9
+        assert np.diff(np.sort(reached)).max() < 2 / 16

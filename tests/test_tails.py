@@ -1,0 +1,161 @@
+"""Draws that are spread over the tails, and keys that draw given numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from jax import random
+
+import postgrad as pg
+from postgrad.algorithm.gradients import Automatic, Enumerate
+from postgrad.algorithm.sampled_objective import SampledObjective, has_tails
+from postgrad.distributions.counts import Poisson
+from postgrad.numerics import tails
+from postgrad.numerics.lattice_keys import lattice_bits, lattice_keys, mirrored, table_keys
+
+SHARE, COUNT = 0.2, 2**16
+
+
+@pytest.fixture(scope="module")
+def points():
+    """v at the middles of equal intervals, u(v) and its density."""
+    v = (np.arange(COUNT) + 0.5) / COUNT
+    u, density = jax.jit(tails.stretched, static_argnums=1)(v, SHARE)
+    return v, np.asarray(u), np.asarray(density)
+
+
+def test_u_grows_with_v_and_stays_within(points):
+    _, u, _ = points
+    assert np.all(np.diff(u) > 0)
+    assert 0 < u[0] < 2e-9
+    assert 1 - 2e-9 < u[-1] < 1
+
+
+def test_u_is_the_solution_of_its_equation(points):
+    v, u, _ = points
+    y = np.log(u) - np.log1p(-u)
+    level = (1 - SHARE) * u + SHARE * (y + tails._END) / (2 * tails._END)
+    np.testing.assert_allclose(level, v, rtol=0, atol=1e-9)
+
+
+def test_density_is_that_of_the_points(points):
+    """dv / du, by differences."""
+    v, u, density = points
+    between = np.diff(v) / np.diff(u)
+    middle = np.sqrt(density[1:] * density[:-1])
+    np.testing.assert_allclose(between, middle, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("f", "exact"),
+    [
+        (lambda u: u, 1 / 2),
+        (lambda u: u**2, 1 / 3),
+        (lambda u: u < 1e-6, 1e-6),
+        (lambda u: u > 1 - 1e-4, 1e-4),
+    ],
+)
+def test_weighted_means_are_those_of_uniform_numbers(points, f, exact):
+    _, u, density = points
+    assert np.mean(f(u) / density) == pytest.approx(exact, rel=0.01)
+
+
+def test_few_points_reach_far_out():
+    """Of 128 points of a lattice, evenly spread ones would leave events of 1e-6 unseen."""
+    v = lattice_bits(random.key(3), 128, 1) * 2.0**-64
+    u, density = tails.stretched(v, SHARE)
+    assert np.sum(u < 1e-6) >= 2
+    assert np.mean((u < 1e-6) / density) == pytest.approx(1e-6, rel=0.6)
+    np.testing.assert_allclose(np.mean(1 / density), 1.0, rtol=1e-3)
+
+
+NUMBERS = np.array([[0.25, 0.5], [1 / 3, 1e-9], [0.0, 1 - 2.0**-52]])
+
+
+def table():
+    return table_keys(jnp.asarray((NUMBERS * 2.0**64).astype(np.uint64)))
+
+
+def test_keys_of_a_table_draw_the_given_numbers():
+    both = jax.vmap(lambda key: random.uniform(key, (2,)))(table())
+    np.testing.assert_allclose(both, NUMBERS, rtol=0, atol=2.0**-51)
+    one = jax.vmap(random.uniform)(table())
+    np.testing.assert_allclose(one, NUMBERS[:, 0], rtol=0, atol=2.0**-51)
+    z = jax.vmap(random.normal)(table()[:2])
+    np.testing.assert_allclose(jax.scipy.stats.norm.cdf(z), NUMBERS[:2, 0], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda key: random.uniform(random.split(key)[0]),
+        lambda key: random.uniform(random.fold_in(key, 1)),
+        lambda key: random.uniform(key, (3,)),
+        lambda key: random.gamma(key, 2.0),
+    ],
+    ids=["split", "fold in", "too many", "gamma"],
+)
+def test_keys_of_a_table_refuse_anything_else(use):
+    key = table()[0]
+    with pytest.raises(NotImplementedError):
+        jax.jit(use)(key)
+    with pytest.raises(NotImplementedError):
+        use(key)
+
+
+def test_mirrored_keys_draw_the_rest_of_one_also_after_a_split():
+    keys = lattice_keys(random.key(5), (32,))
+
+    def draws(key):
+        low, high = random.split(key)
+        deep = random.fold_in(random.split(high, 3)[2], 4)
+        ways = [random.uniform(one, (2,)) for one in (key, low, high, deep)]
+        return jnp.concatenate(ways), random.normal(low)
+
+    u, z = jax.vmap(draws)(keys)
+    other, opposite = jax.vmap(draws)(mirrored(keys))
+    np.testing.assert_allclose(u + other, 1.0, atol=1e-12)
+    np.testing.assert_allclose(z, -opposite, atol=1e-9)
+    again, _ = jax.vmap(draws)(mirrored(mirrored(keys)))
+    np.testing.assert_array_equal(again, u)
+    assert np.ptp(u, axis=0).min() > 0.9  # and are not all alike
+
+
+def sees_tails(model, theta, x=1.0, gradient=None):
+    def cost(x, xi):
+        return jnp.sum((x - xi) ** 2)
+
+    problem = pg.Problem(cost, model)
+    gradient = Automatic() if gradient is None else gradient
+    objective = SampledObjective(problem, gradient, pg.risks.Mean(), None)
+    return has_tails(objective, jnp.asarray(x), jnp.asarray(theta))
+
+
+WITH = {
+    "Normal": lambda x, theta: dist.Normal(theta, 1.0),
+    "LogNormal": lambda x, theta: dist.LogNormal(theta, 1.0),
+    "Poisson": lambda x, theta: Poisson(theta),
+    "numpyro's Poisson": lambda x, theta: dist.Poisson(theta),
+    "one entry": lambda x, theta: dist.Normal(theta * jnp.ones(1), 1.0).to_event(1),
+}
+WITHOUT = {
+    "Gamma": lambda x, theta: dist.Gamma(theta, 1.0),
+    "MultivariateNormal": lambda x, theta: dist.MultivariateNormal(theta * jnp.ones(2), jnp.eye(2)),
+    "two entries": lambda x, theta: dist.Normal(theta * jnp.ones(2), 1.0).to_event(1),
+}
+
+
+@pytest.mark.parametrize("name", WITH)
+def test_laws_of_one_number_have_tails(name):
+    assert sees_tails(WITH[name], 2.0)
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_other_laws_have_none(name):
+    assert not sees_tails(WITHOUT[name], 2.0)
+
+
+def test_what_is_summed_over_needs_none():
+    assert not sees_tails(lambda x, theta: dist.Bernoulli(theta), 0.3, gradient=Enumerate())
+    assert not sees_tails(lambda x, theta: dist.Bernoulli(theta), 0.3)
