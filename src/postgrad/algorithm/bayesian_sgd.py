@@ -234,7 +234,7 @@ class BayesianSGD(Policy):
         )
         additive = (
             self.descent.fixes_draws
-            and isinstance(self.risk, Mean)
+            and (isinstance(self.risk, Mean) or x.size == 1)
             and adds_over_decisions(self.problem, self.gradient, x, thetas)
         )
         objective = SampledObjective(

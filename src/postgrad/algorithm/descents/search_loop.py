@@ -117,12 +117,10 @@ class Loop:
     def run(self) -> Carry:
         """All looks."""
         x, state, d = self.x.ravel(), self.state, self.x.size
-        zeros, lanes = jnp.zeros(d), self.lanes
-        none = jnp.zeros((self.groups, d))
+        zeros, none, lanes = jnp.zeros(d), jnp.zeros((self.groups, d)), self.lanes
         lane = Lane(x, jnp.asarray(jnp.inf), zeros, state.bend, state.reach)
         held = Held(lane, jnp.full(self.groups, jnp.inf), none, zeros)
         every = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (lanes, *leaf.shape)), lane)
-        rows = jnp.zeros(lanes)
         start = Carry(
             k=jnp.zeros((), jnp.int32),
             held=held,
@@ -140,7 +138,7 @@ class Loop:
             switched=jnp.asarray(False),
             home=jnp.zeros((2, d)),
             level=zeros,
-            scouted=Scouted(jnp.zeros((lanes, d)), rows, rows),
+            scouted=Scouted(jnp.zeros((lanes, d)), *2 * (jnp.zeros(lanes),)),
         )
         return lax.while_loop(lambda carry: carry.k < self.phases.end, self._body, start)
 
@@ -197,8 +195,9 @@ class Loop:
 
         # Where to look: one place with all draws, or a place for each lane with its own.
         group = jnp.arange(self.lanes) % self.groups
-        number = jnp.clip(k - phases.scan, 0, self.per_group - 1)
-        listed, spacing = (each[number][group] for each in self.places)
+        listed, spacing = (
+            each[jnp.clip(k - phases.scan, 0, self.per_group - 1)][group] for each in self.places
+        )
         lowest = jnp.argmin(lanes.value[: self.groups] - held.values)
         candidate = jnp.where(k == phases.judge, 0, lowest)
         one = jnp.where(near, held.lane.x + carry.step, self.x.ravel())
@@ -237,8 +236,8 @@ class Loop:
         better = values - held.values
         error = _error(better)
         # Slopes are more exact than differences of values that differ by rounding.
-        tolerance = 1e-11 * jnp.mean(jnp.abs(reading.costs))
-        tolerance = tolerance + (_BEYOND_NOISE * error if self.noisy else 0.0)
+        blur = _BEYOND_NOISE * error if self.noisy else 0.0
+        tolerance = 1e-11 * jnp.mean(jnp.abs(reading.costs)) + blur
         needed = jnp.where(near, jnp.where(carry.explained, tolerance, 0.0), -_BEYOND_NOISE * error)
         needed = jnp.where(judge & (candidate == 0), 0.0, needed)
         down = jnp.mean(better)
@@ -249,8 +248,8 @@ class Loop:
         if not self.has_values:  # a step that ends uphill, and steeply, is not taken
             uphill = jnp.sum(slope * move) > -0.25 * jnp.sum(held.lane.slope * move)
             good = jnp.isfinite(value) & ~uphill
-        good = home | (good & ~apart_or_scout)
-        doubt = standard_error(slopes - held.slopes)
+        elsewhere = jnp.any(jnp.abs(move) > held.lane.reach)  # within reach is no other valley
+        good = home | (good & ~apart_or_scout & (elsewhere | (k != phases.other)))
         # Do slopes explain values?
         between = better - 0.5 * jnp.sum((slopes + held.slopes) * move, axis=-1)
         bound = 4.0 * _error(between) + 0.5 * jnp.sum(jnp.abs((slope - held.lane.slope) * move))
@@ -275,7 +274,7 @@ class Loop:
             at[0],
             reached,
             slope,
-            doubt,
+            standard_error(slopes - held.slopes),
             standard_error(slopes),
             chosen,
             near & carry.explained,
@@ -297,8 +296,8 @@ class Loop:
         compass = jnp.where(home | from_lane | compose, 0.5 * new_lane.reach, compass)
 
         away = (k == phases.other) | (judge & (candidate > 0)) | compose
-        switched = good & away & self.has_values
-        refused = judge & (k > phases.judge) & ~good & (candidate > 0)
+        switched = good & away & elsewhere & self.has_values
+        refused = judge & (k > phases.judge) & ~good & (candidate > 0) & elsewhere
         left = jnp.where(switched, held.lane.x, jnp.where(refused, at[0], carry.left))
         matrix = carry.matrix
         if not additive:
@@ -326,9 +325,8 @@ class Loop:
             parts, change = jax.vmap(taken_by_coordinate)(lanes, at, lane_slope)
             lower_in = jnp.where(stepping, parts, lower[:, None])
             lane_value = jnp.where(stepping, lanes.value + change, lane_value)
-        none = jnp.zeros(self.x.size)
         lanes = jax.vmap(known_after, in_axes=(0, 0, 0, 0, None, None, 0, None))(
-            lanes, at, lane_value, lane_slope, none, none, lower_in, stepping
+            lanes, at, lane_value, lane_slope, *2 * (jnp.zeros(self.x.size),), lower_in, stepping
         )
         fresh = (scan & lower)[:, None]
         guess = jnp.maximum(jnp.abs(lane_slope) / spacing, 1e-300)
@@ -338,7 +336,7 @@ class Loop:
         # At a kink any curvature can be met; that of the last steps must not hold thetas fast.
         usual = 4.0 * jnp.sqrt(jnp.mean(jnp.square(lane_slope), axis=0)) / self.state.reach
         least = jnp.where((self.stage.plan.number > 1) & (usual > 0), usual, jnp.inf)
-        bend = jnp.where(first_scout, jnp.minimum(lanes.bend, least), lanes.bend)
+        bend = jnp.minimum(lanes.bend, jnp.where(first_scout, least, jnp.inf))
         lanes = lanes._replace(bend=bend)
         # Lanes start afresh: those of a scan with nothing but group 0, which starts from here.
         to_scan, to_scout = k + 1 == phases.scan, k + 1 == phases.scout
