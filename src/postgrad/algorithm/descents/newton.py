@@ -4,6 +4,7 @@ A few draws do not tell one place from another, so every step is taken: to choos
 of these draws would be to choose among draws, and the mean would be wrong.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import equinox as eqx
@@ -167,7 +168,9 @@ def _distance_apart(known: Track, x: Decision) -> Float[Array, " d"]:
     return jnp.minimum(distance, most)
 
 
-def _measured(stage: Stage, look: object, here: Reading, x: Decision, state: Track) -> Track:
+def _measured(
+    stage: Stage, look: Callable[[Array], Reading], here: Reading, x: Decision, state: Track
+) -> Track:
     """What is remembered, with the second derivative of F and the spread of gradients anew.
 
     The derivative comes from differences of the gradient with the same draws.
@@ -190,7 +193,7 @@ def _measured(stage: Stage, look: object, here: Reading, x: Decision, state: Tra
         ways = jax.vmap(objective.problem.feasible.project)(jnp.stack([x + move, x - move])) - x
         far = jnp.sum(jnp.square(ways.reshape(2, -1)), axis=1)
         way = jnp.where(far[0] >= far[1], ways[0], ways[1]).ravel()
-        return way, objective.slope(look(x.ravel() + way)) - slope  # type: ignore[operator]
+        return way, objective.slope(look(x.ravel() + way)) - slope
 
     ways, changes = jax.vmap(probe)(index)
     # Least squares: A way_k = change_k, nearest to what is known already.
