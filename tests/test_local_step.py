@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 import postgrad as pg
-from postgrad.algorithm.descents.local_step import (
+from postgrad.algorithm.descents.search.local_step import (
     FAR,
     Lane,
     after_look,

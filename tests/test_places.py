@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import postgrad as pg
-from postgrad.algorithm.descents.places import (
+from postgrad.algorithm.descents.search.places import (
     EACH,
     GROUPS,
     LINES,

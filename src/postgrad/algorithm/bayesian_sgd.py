@@ -35,6 +35,7 @@ from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import check_belief, first
 from postgrad.beliefs.statistics_in_force import statistics_hold
 from postgrad.errors import SettingError
+from postgrad.numerics.lattice_keys import purpose
 from postgrad.numerics.validate import as_count, as_key
 from postgrad.problem.batch import Batch, by_rows
 from postgrad.problem.problem import Decision, Problem
@@ -140,7 +141,7 @@ class BayesianSGD(Policy):
         output: What is issued: the last iterate, an average or the rate theorem's z_T.
         iterations: K, gradient steps a stage.
         samples: Draws that each gradient averages over: of theta, and of xi for each of these.
-        key: The seed. Stage t uses `fold_in(key, t)` and nothing else.
+        key: The seed. Stage t uses what follows from (key, t) and nothing else.
     """
 
     problem: Problem
@@ -278,7 +279,9 @@ class BayesianSGD(Policy):
     def learn(self, state: State, batch: Batch) -> tuple[State, Learned]:
         """Learn: pi_t from pi_{t-1} and the batch."""
         likelihood, before = self.problem.likelihood, state.belief
-        key_belief, key_surprise = self._keys(state.stage, _BELIEF, _SURPRISE)
+        key_belief = self._key(state.stage, _BELIEF)
+        # by mixing, which compiles to far less
+        key_surprise = purpose(purpose(self.key, state.stage), _SURPRISE)
         belief = before.update(likelihood, *batch, key_belief)
         log_predictive = by_rows(lambda y: before.log_mixture(likelihood, batch.x, y), batch.y)
         foreseen = surprise(before, likelihood, *batch, key_surprise)
@@ -307,7 +310,7 @@ class BayesianSGD(Policy):
     ) -> tuple[State, Descended]:
         """`descend`, given what it takes from the belief; `state.belief` is passed on unread."""
         problem, t = self.problem, state.stage
-        key_output = self._keys(t, _OUTPUT)[0]
+        key_output = self._key(t, _OUTPUT)
 
         # Descend: K projected steps, theta from the posterior, xi from the model at theta.
         objective = SampledObjective(
@@ -336,7 +339,7 @@ class BayesianSGD(Policy):
         """Which assumptions that the descent made do not hold where it ended, as bits."""
         failed: Array | int = 0
         if state.only_marginals:
-            key = self._keys(state.stage, _TRIAL)[0]
+            key = self._key(state.stage, _TRIAL)
             failed |= ADDS * ~adds_at(self.problem, x, draws.thetas, key)
         if draws.mixture is not None:
             failed |= SUFFICE * ~statistics_hold(draws.mixture, self.problem.likelihood, x)
@@ -346,10 +349,9 @@ class BayesianSGD(Policy):
         key = random.fold_in(self.key, state.stage)
         return Plan(state.stage, key, self.iterations, self.samples)
 
-    def _keys(self, t: Int[Array, ""], *purposes: int) -> list[Array]:
-        """Keys for parts of stage t, apart from those that descents derive from (key, t)."""
-        key = random.fold_in(self.key, t)
-        return [random.fold_in(key, np.uint32(purpose)) for purpose in purposes]
+    def _key(self, t: Int[Array, ""], number: int) -> Array:
+        """A key for one part of stage t, apart from those that descents derive from (key, t)."""
+        return random.fold_in(random.fold_in(self.key, t), np.uint32(number))
 
 
 def _usual(samples: int | tuple[int, int] | None) -> Descent:

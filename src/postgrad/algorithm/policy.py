@@ -4,7 +4,9 @@ import abc
 from typing import Any, Protocol
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from postgrad.beliefs import Belief
@@ -81,13 +83,13 @@ def initial_decision(problem: Problem, x: Any) -> Decision:
     Raises:
         DecisionError: If it is not finite numbers inside the feasible set.
     """
-    x = jnp.asarray(as_numbers(x, DecisionError, "x"))
-    if x.size == 0:
+    numbers = as_numbers(x, DecisionError, "x")
+    if numbers.size == 0:
         raise DecisionError("x must have at least one entry, got none")
-    excess = float(problem.feasible.violation(x))
-    if excess > _ROUNDING * max(1.0, float(jnp.max(jnp.abs(x)))):
-        raise DecisionError(f"x = {x} violates {problem.feasible} by {excess:g}")
-    return x
+    excess = float(jax.jit(lambda x: problem.feasible.violation(x))(numbers))
+    if excess > _ROUNDING * max(1.0, float(np.max(np.abs(numbers)))):
+        raise DecisionError(f"x = {numbers} violates {problem.feasible} by {excess:g}")
+    return jnp.asarray(numbers)
 
 
 def first_stage() -> Int[Array, ""]:

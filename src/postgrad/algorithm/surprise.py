@@ -1,15 +1,18 @@
 """How surprising a batch is, given what was believed before it."""
 
+import functools
 import math
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import first
 from postgrad.numerics.draw_barrier import computed_once
+from postgrad.numerics.lattice_keys import quick_keys
 from postgrad.problem.problem import Decision, Model
 
 # How many replicates are set aside to find the centre.
@@ -80,10 +83,17 @@ def surprise(
     weight = jnp.ones(len(batch)) if weight is None else weight[rows]
 
     count = _CENTRE + replicates
-    keys = random.split(key, 2 + count)
-    thetas = computed_once(belief.sample(keys[0], (count,)), key)
-    draws = jax.vmap(lambda theta, key: likelihood(x, theta).sample(key, weight.shape))
-    foreseen = computed_once(jnp.asarray(draws(thetas, keys[2:]), float), key)
+
+    def some_thetas(key: Array) -> PyTree:
+        return belief.sample(key, (count,))
+
+    def a_batch(theta: PyTree, key: Array) -> Array:
+        return likelihood(x, theta).sample(key, weight.shape)
+
+    example = first(belief.examples())
+    keys = quick_keys([some_thetas, functools.partial(a_batch, example)], key, 2 + count)
+    thetas = computed_once(some_thetas(keys[0]), key)
+    foreseen = computed_once(jnp.asarray(jax.vmap(a_batch)(thetas, keys[2:]), float), key)
     # From replicates set aside, so that the centre favours neither the batch nor those compared.
     centre = jnp.sort(foreseen[:_CENTRE, 0], axis=0)[_CENTRE // 2]
 

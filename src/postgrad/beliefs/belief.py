@@ -13,7 +13,7 @@ from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.module import Module
-from postgrad.numerics.validate import as_array
+from postgrad.numerics.validate import as_array, is_concrete
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -179,7 +179,11 @@ def as_rows(points: PyTree) -> Float[np.ndarray, "n p"]:
 
 def first(points: PyTree) -> PyTree:
     """The first of the points."""
-    return jax.tree.map(lambda leaf: leaf[0], points)
+
+    def first_row(leaf: Array) -> Array:  # on the host, if it can be: nothing is to be compiled
+        return jnp.asarray(np.asarray(leaf)[0]) if is_concrete(leaf) else leaf[0]
+
+    return jax.tree.map(first_row, points)
 
 
 def as_theta(theta: PyTree, what: str = "theta") -> PyTree:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, Info, State
 from postgrad.algorithm.descents import Doubt
 from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import first
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
 from postgrad.engine.packing import Packed
@@ -108,7 +109,7 @@ class Stream:
         """Tries all parts on each other; see `BayesianSGD.init` and `Monitor`."""
         self.policy = policy
         state = self._state = policy.init(belief, x)
-        theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
+        theta = first(belief.examples())
         likelihood = policy.problem.likelihood
         self.event_shape = policy.problem.event_shape(state.x, theta)
         self._data_depend = kind_of(likelihood, state.x, theta).depends_on_decision

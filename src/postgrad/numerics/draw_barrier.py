@@ -2,22 +2,29 @@
 
 import jax
 import jax.numpy as jnp
-from jax import random
+from jax import lax, random
 from jaxtyping import Array, PyTree
 
 
 def computed_once(draws: PyTree, key: Array) -> PyTree:
-    """The same numbers, divided by a runtime 1.0 that XLA cannot fold.
+    """The same numbers, divided by ones that XLA cannot fold.
 
     XLA repeats chains of cheap operations in each place that uses their result, and a normal draw
-    is such a chain, of some four hundred operations. It does not repeat divisions. (XLA removes its
-    own optimisation barriers before it repeats chains.)
+    is such a chain, of some four hundred operations. It does not repeat divisions, unless they are
+    all by one number. (XLA removes its own optimisation barriers before it repeats chains.)
 
     Args:
         draws: Numbers that were drawn.
-        key: Any key at hand.
+        key: Any key at hand; of single numbers that are drawn side by side, one for each.
     """
-    one = jnp.where(jnp.ravel(random.key_data(key))[0] | 1 > 0, 1.0, jnp.nan)
-    return jax.tree.map(
-        lambda leaf: leaf / one if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, draws
-    )
+    nothing = jnp.where(jnp.ravel(random.key_data(key))[0] | 1 > 0, 0.0, jnp.nan)
+
+    def once(leaf: Array) -> Array:
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            return leaf
+        zeros = (
+            nothing * lax.iota(leaf.dtype, leaf.size).reshape(leaf.shape) if leaf.ndim else nothing
+        )
+        return leaf / (1.0 + zeros).astype(leaf.dtype)
+
+    return jax.tree.map(once, draws)

@@ -19,7 +19,7 @@ exact for whatever is odd around u = 1/2. And `table_keys` draw given numbers.
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -79,7 +79,23 @@ def even_keys(
     return (jnp.concatenate([plain, mirrored(plain)]) if pairs else plain).reshape(shape)
 
 
-def purpose(key: Key[Array, ""], number: int) -> Key[Array, ""]:
+def quick_keys(
+    draws: Sequence[Callable[[Array], Any]], key: Key[Array, ""], count: int
+) -> Key[Array, " count"]:
+    """Independent keys, by mixing if all draws can use them: that compiles to far less.
+
+    A lattice of one point is random numbers by mixing: SplitMix64 with a counter.
+    """
+    keys = random.split(lattice_keys(key, ()), count)
+    try:
+        for draw in draws:
+            jax.eval_shape(draw, keys[0])
+    except NotImplementedError:
+        return random.split(key, count)
+    return keys
+
+
+def purpose(key: Key[Array, ""], number: int | Array) -> Key[Array, ""]:
     """A key for one of several lattices: `fold_in` by mixing, which compiles to far less."""
     words = jnp.stack(_halves(_mix(_word(key) ^ _mix(jnp.uint64(number)))))
     return random.wrap_key_data(words, impl="threefry2x32")

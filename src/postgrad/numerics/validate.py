@@ -63,7 +63,7 @@ def as_number(
     error: type[PostgradError],
     what: str,
     expected: str = "a number",
-    allowed: Callable[[Array], Any] = lambda number: True,
+    allowed: Callable[[np.ndarray], Any] = lambda number: True,
 ) -> Array:
     """`value` as one float64 number, which must be `allowed` unless it is being traced.
 
@@ -75,7 +75,7 @@ def as_number(
         allowed: Whether a number is such.
     """
     array = as_array(value, error, what)
-    if array.shape != () or (is_concrete(array) and not allowed(array)):
+    if array.shape != () or (is_concrete(array) and not allowed(np.asarray(array))):
         raise error(f"{what} must be {expected}, got {value!r}")
     return array
 

@@ -106,14 +106,13 @@ class Problem(Module):
                 positive definite, a negative scale, or a stack of distributions.
             CostError: If the cost is not one number.
         """
-        first = jax.tree.map(lambda leaf: leaf[0], thetas)
         self.check_models(x, thetas)
-        xi, cost = _try_cost(self, x, first)
+        xi, cost = _try_cost(self, x, jax.tree.map(lambda leaf: np.asarray(leaf)[0], thetas))
         if not jnp.issubdtype(cost.dtype, jnp.floating):
             raise CostError(f"cost(x, xi) must be a real number, got type {cost.dtype} at x = {x}")
         if cost.shape != ():
             raise CostError(f"cost(x, xi) must be one number, got shape {cost.shape} at x = {x}")
-        if not jnp.isfinite(cost):
+        if not np.isfinite(cost):
             raise CostError(f"cost(x, xi) must be finite, got {cost} at x = {x}, xi = {xi}")
 
 
@@ -285,7 +284,7 @@ def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:
 
 
 def _check_model(name: str, model: Model, x: Decision, thetas: PyTree) -> None:
-    kind = kind_of(model, x, jax.tree.map(lambda leaf: leaf[0], thetas))
+    kind = kind_of(model, x, jax.tree.map(lambda leaf: np.asarray(leaf)[0], thetas))
     if not kind.is_distribution:
         raise ModelError(f"{name}(x, theta) must return a distribution, got {kind.name}")
     if kind.batch_shape != ():

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import Outlook, unknown
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
-from postgrad.algorithm.descents.local_step import FAR, Lane, quadratic_step
+from postgrad.algorithm.descents.search.local_step import FAR, Lane, quadratic_step
 from postgrad.algorithm.sampled_objective import Reading, draw_thetas
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import first

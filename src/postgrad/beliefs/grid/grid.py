@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
@@ -53,18 +54,21 @@ class Grid(BeliefWithMemory):
         """
         self.points = as_points(points)
         size = jax.tree.leaves(self.points)[0].shape[0]
-        weights = jnp.ones(size) if prior is None else as_array(prior, PriorError, "prior")
+        weights = np.ones(size) if prior is None else as_array(prior, PriorError, "prior")
         if weights.shape != (size,):
             raise PriorError(
                 f"prior must have one weight for each of {size} points, got shape {weights.shape}"
             )
+        to: Any = jnp
         if is_concrete(weights):
+            to, weights = np, np.asarray(weights)  # on the host, where nothing is to be compiled
             if (lowest := float(weights.min())) < 0:
                 raise PriorError(f"prior must not be negative, got {lowest}")
             if not float(weights.max()) > 0:
                 raise PriorError("prior must have positive weight somewhere, got all zeros")
         self.memory = Memory(forget)
-        log_prior = jnp.log(weights) - jnp.log(weights.max())
+        with np.errstate(divide="ignore"):  # a point without weight
+            log_prior = jnp.asarray(to.log(weights) - to.log(weights.max()))
         self.weights = LogWeights(log_prior, None if forget is None else log_prior)
 
     @property

@@ -56,11 +56,14 @@ def as_bounds(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
     lows = as_array(low, FeasibleSetError, "low", infinite=-np.inf)
     highs = as_array(high, FeasibleSetError, "high", infinite=np.inf)
     try:
-        below, above = jnp.broadcast_arrays(lows, highs)
+        shape = np.broadcast_shapes(lows.shape, highs.shape)
     except ValueError as problem:
         shapes = f"{lows.shape} and {highs.shape}"
         raise FeasibleSetError(f"low and high must fit one shape, got {shapes}") from problem
-    if is_concrete(lows, highs) and np.any(below > above):
+    if not is_concrete(lows, highs):
+        return lows, highs
+    below, above = (np.broadcast_to(np.asarray(side), shape) for side in (lows, highs))
+    if np.any(below > above):
         where = tuple(np.argwhere(below > above)[0].tolist())
         place = f" at index {list(where)}" if where else ""
         raise FeasibleSetError(

@@ -19,11 +19,11 @@ from postgrad.algorithm.decision_uncertainty import (
     worth,
 )
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
-from postgrad.algorithm.descents.local_step import (
-    FAR,
-)
-from postgrad.algorithm.descents.search_loop import Loop, standard_error
-from postgrad.algorithm.descents.search_state import FEWEST_SCOUTS, Track, root
+from postgrad.algorithm.descents.search.ground import Ground
+from postgrad.algorithm.descents.search.local_step import FAR
+from postgrad.algorithm.descents.search.looks import standard_error
+from postgrad.algorithm.descents.search.loop import look_around
+from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Track, root
 from postgrad.algorithm.sampled_objective import draw_thetas
 from postgrad.beliefs import Belief
 from postgrad.numerics.lattice_keys import purpose
@@ -91,8 +91,8 @@ class Search(Descent):
         self, stage: Stage, x: Decision, state: Track
     ) -> tuple[Decision, Track, Course, Outlook]:
         """From the last decision to the minimum for this posterior."""
-        loop = Loop(stage, x, state)
-        end = loop.run()
+        ground = Ground(stage, x, state)
+        end = look_around(ground)
         objective, feasible = stage.objective, stage.objective.problem.feasible
         held, lane, flat = end.held, end.held.lane, x.ravel()
         # Curvature over the distance that single thetas put between their optima: between two kinks
@@ -113,7 +113,7 @@ class Search(Descent):
         off = held.slopes - jnp.mean(held.slopes, axis=0)
         wrong = off / bend if objective.additive else jnp.linalg.solve(bends, off.T).T
         wrong = jnp.clip(wrong, -lane.reach, lane.reach)
-        groups = loop.groups
+        groups = ground.groups
         noise = jnp.sum(cost_of(wrong)) / max(groups * (groups - 1), 1)
         size, new = stage.size, stage.rows
         moved = jnp.where(jnp.isfinite(size), sigma * new / jnp.maximum(size - new, 0.0), 0.0)
@@ -133,8 +133,8 @@ class Search(Descent):
         ahead = cost_of(end.step) - jnp.sum((lane.slope + _times(bends, end.step)) * end.step)
         settled = ahead <= 0.1 * (sigma + noise) + 1e-9 * scale
         # Where the cost jumps, what slopes promise is not to be had.
-        restless = (ahead > _RESTLESS * scale) & ~settled & loop.has_values & ~end.jumped
-        unresolved = (gap > _UNRESOLVED * scale) & loop.has_values
+        restless = (ahead > _RESTLESS * scale) & ~settled & ground.has_values & ~end.jumped
+        unresolved = (gap > _UNRESOLVED * scale) & ground.has_values
         # A posterior that is none has no value, and must not pass for one that has settled.
         x_next = jnp.where(jnp.isnan(lane.value), jnp.nan, x_next)
         course = Course(
@@ -147,24 +147,24 @@ class Search(Descent):
             switched=end.switched.astype(gain.dtype),
         )
         shown = unknown(x)
-        if loop.lanes >= FEWEST_SCOUTS:
+        if ground.lanes >= FEWEST_SCOUTS:
             decision = x_next.reshape(x.shape)
             key = purpose(root(stage.plan), 2)
             saved = worth(
-                objective.problem, decision, loop.scouts, told.slopes, course.curvature,
+                objective.problem, decision, ground.scouts, told.slopes, course.curvature,
                 stage.rows, stage.size, key,
             )  # fmt: skip
             if objective.only_marginals:
                 squares = joint_squares(
-                    objective.problem, decision, loop.scouts, told.costs, purpose(key, 0)
+                    objective.problem, decision, ground.scouts, told.costs, purpose(key, 0)
                 )
                 told = told._replace(squares=squares)
             shown = outlook(decision, end.lanes.x, end.lanes.value, told, saved)
         spread = jnp.std(end.lanes.x, axis=0)
-        low, high = loop.ends
+        low, high = ground.ends
         reach = 4.0 * jnp.maximum(jnp.maximum(spread, jnp.abs(x_next - flat)), jnp.abs(end.step))
         reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * (high - low)))
-        track = Track(bend, end.matrix, reach, left, end.left, end.explained)
+        track = Track(bend, end.matrix, reach, left, end.other, end.explained)
         return x_next.reshape(x.shape), track, course, shown
 
 

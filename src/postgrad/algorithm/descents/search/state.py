@@ -1,7 +1,7 @@
 """What a search carries: from look to look within a stage, and from stage to stage."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 from jax import random
@@ -9,7 +9,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from postgrad.algorithm.decision_uncertainty import Scouted
 from postgrad.algorithm.descents.descent import Plan
-from postgrad.algorithm.descents.local_step import Lane
+from postgrad.algorithm.descents.search.local_step import Lane
+from postgrad.algorithm.descents.search.looks import Look
 
 # So many thetas are looked at one by one, if there are draws enough for each of them.
 _SCOUTS, _DRAWS_EACH = 64, 16
@@ -56,40 +57,45 @@ class Track(eqx.Module):
 
 
 class Carry(NamedTuple):
-    """What the loop carries from look to look."""
+    """What the loop carries from look to look.
 
-    k: Int[Array, ""]
+    Attributes:
+        look: The next look.
+        held: The best place so far by all draws.
+        lanes: The best place of each lane: of groups of draws, and in the end of single thetas.
+        candidate: The group whose best place is looked at by all draws.
+        matrix: The curvature of F, where coordinates interact; else empty.
+        step: From the best place to where F is likely to be least.
+        compass: The next step along each coordinate, where values alone are believed.
+        explained: Whether slopes explain how values change.
+        jumped: Whether they did not at any look.
+        least: The least value that each group of draws has seen.
+        other: The best place known in another valley.
+        composed: What the best places of the lines make together.
+        gains: By how much F changes along each of them.
+        switched: Whether the search went to another valley.
+        home: The slope at x_t, and its standard error.
+        level: See `Seen`.
+        scouted: What single thetas say at the best place.
+    """
+
+    look: Look
     held: Held
     lanes: Lane
+    candidate: Int[Array, ""]
     matrix: Float[Array, "k k"]
     step: Float[Array, " d"]
-    steps: Float[Array, "L d"]
     compass: Float[Array, " d"]
     explained: Bool[Array, ""]
     jumped: Bool[Array, ""]
     least: Float[Array, " G"]
-    left: Float[Array, " d"]
+    other: Float[Array, " d"]
     composed: Float[Array, " d"]
     gains: Float[Array, " d"]
     switched: Bool[Array, ""]
     home: Float[Array, "2 d"]
     level: Float[Array, " d"]
     scouted: Scouted
-
-
-class Phases(NamedTuple):
-    """The number of the first look of each kind; `end` is the number of looks."""
-
-    other: Any
-    scan: Any
-    apart: Any
-    judge: Any
-    lines: Any
-    compose: Any
-    probe: Any
-    near: Any
-    scout: Any
-    end: Any
 
 
 def root(plan: Plan) -> Array:

@@ -1,0 +1,3 @@
+"""The default descent."""
+
+from postgrad.algorithm.descents.search.search import Search as Search

@@ -1,0 +1,106 @@
+"""The best place by all draws, and what is known around it."""
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from postgrad.algorithm.descents.search.ground import Ground
+from postgrad.algorithm.descents.search.judgement import Judgement
+from postgrad.algorithm.descents.search.local_step import after_look, measured_update, secant_update
+from postgrad.algorithm.descents.search.looks import Kind, Seen, known_error, standard_error
+from postgrad.algorithm.descents.search.state import Carry, Held
+
+
+def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) -> Carry:
+    """The best place by all draws, and what is known around it."""
+    look, held, lanes, candidate = carry.look, carry.held, carry.lanes, carry.candidate
+    good, taken = judgement.good, judgement.taken
+    near, judge = look.is_of(Kind.NEAR), look.is_of(Kind.JUDGE)
+    move = look.at[0] - held.lane.x
+    lane = after_look(
+        held.lane,
+        look.at[0],
+        judgement.value,
+        seen.slope,
+        standard_error(seen.slopes - held.slopes),
+        standard_error(seen.slopes),
+        taken,
+        near & carry.explained,
+        alone=on.objective.additive,
+    )
+    composes, composed, gains = look.is_of(Kind.COMPOSE), carry.composed, carry.gains
+    if on.x.size > 1:
+        composed, gains = _best_of_lines(on, carry, seen)
+        far_off = composes & good & (jnp.abs(move) > 0)
+        lane = lane._replace(reach=jnp.where(far_off, 0.5 * jnp.abs(move), lane.reach))
+    from_lane = judge & good
+    lane = lane._replace(
+        bend=jnp.where(from_lane, lanes.bend[candidate], lane.bend),
+        reach=jnp.where(from_lane, lanes.reach[candidate], lane.reach),
+    )
+    tried = (jnp.arange(on.x.size) == look.turn % on.x.size) & near & ~carry.explained
+    compass = jnp.where(tried, carry.compass * jnp.where(good, 1.5, -0.5), carry.compass)
+    compass = jnp.where(look.is_of(Kind.HOME, Kind.COMPOSE) | from_lane, 0.5 * lane.reach, compass)
+    away = look.is_of(Kind.OTHER, Kind.COMPOSE) | (judge & (candidate > 0))
+    switched = good & away & judgement.elsewhere
+    refused = judge & (look.turn > 0) & ~good & (candidate > 0) & judgement.elsewhere
+    other = jnp.where(switched, held.lane.x, jnp.where(refused, look.at[0], carry.other))
+    matrix = carry.matrix
+    if not on.objective.additive:
+        unknown_yet = from_lane & (on.stage.plan.number == 1)
+        afresh = (switched & judge) | unknown_yet
+        matrix = _matrix_after(on, carry, seen, jnp.where(afresh, lane.bend, jnp.nan))
+        probe = look.is_of(Kind.PROBE)
+        lane = lane._replace(bend=jnp.where(probe, jnp.diagonal(matrix), lane.bend))
+    held = Held(
+        lane,
+        jnp.where(good, judgement.values, held.values),
+        jnp.where(taken, seen.slopes, held.slopes),
+        jnp.where(taken, seen.plain, held.plain),
+    )
+    return carry._replace(
+        held=held, matrix=matrix, compass=compass, other=other, composed=composed, gains=gains,
+        switched=carry.switched | switched,
+    )  # fmt: skip
+
+
+def _matrix_after(on: Ground, carry: Carry, seen: Seen, afresh: Float[Array, " d"]) -> Array:
+    """The curvature after a look; diagonal where `afresh` is not NaN."""
+    look, held = carry.look, carry.held
+    changes = seen.slopes - held.slopes
+    move = look.at[0] - held.lane.x
+    error = known_error(jnp.sum(changes * move, axis=-1))
+    learns = look.is_of(Kind.NEAR) & carry.explained
+    change = seen.slope - held.lane.slope
+    matrix = secant_update(carry.matrix, move, change, error, learns)
+    matrix = jnp.where(jnp.isnan(afresh), matrix, jnp.diag(afresh))
+    ways = look.at[: on.groups] - held.lane.x
+    return lax.cond(
+        look.is_of(Kind.PROBE),
+        lambda: measured_update(matrix, ways, changes),
+        lambda: matrix,
+    )
+
+
+def _best_of_lines(on: Ground, carry: Carry, seen: Seen) -> tuple[Array, Array]:
+    """The best values of coordinates so far, and how much each saves.
+
+    Of a cost that adds over coordinates, the best of all lines are put together; of others the
+    best of one line is kept.
+    """
+    look, x = carry.look, carry.held.lane.x
+    fresh = look.begins(Kind.LINE)
+    composed = jnp.where(fresh, x, carry.composed)
+    gains = jnp.where(fresh, 0.0, carry.gains)
+    each = jnp.where(jnp.isfinite(seen.values), seen.values - carry.held.values, jnp.inf)
+    best = jnp.argmin(each)
+    # the coordinate that moved, in units of the window
+    moved = jnp.abs(look.at[best] - x) / (on.ends[1] - on.ends[0])
+    here = jnp.arange(x.size) == jnp.argmax(moved)
+    better = look.is_of(Kind.LINE) & (each[best] < jnp.min(jnp.where(here, gains, 0.0)))
+    if on.by_coordinate:
+        composed = jnp.where(better & here, look.at[best], composed)
+    else:
+        better = better & (each[best] < jnp.min(gains))
+        composed = jnp.where(better, look.at[best], composed)
+    return composed, jnp.where(better & here, each[best], gains)

@@ -1,0 +1,110 @@
+"""What all looks of a stage share."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from postgrad.algorithm.descents.descent import Stage
+from postgrad.algorithm.descents.search.looks import Kind, Schedule
+from postgrad.algorithm.descents.search.places import (
+    EACH,
+    GROUPS,
+    LINES,
+    LOOKS,
+    Places,
+    places,
+    window,
+)
+from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Track, lane_count, root
+from postgrad.beliefs.belief import first
+from postgrad.numerics.lattice_keys import purpose
+from postgrad.problem.problem import Decision
+
+_APART = 6  # steps from the best place of each group
+_LONGER = 3  # times as many steps follow a scan
+_SINGLE, _FIRST_SINGLE = 3, 8  # steps towards the optimum of a single theta
+_PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
+_FIRST = 10  # the first stages, in which little is known
+
+
+class Ground:
+    """What all looks of a stage share.
+
+    Attributes:
+        stage: The stage.
+        objective: F.
+        feasible: The feasible set.
+        x: x_t.
+        state: What was remembered.
+        lanes: How many descents go side by side; row i of the draws belongs to lane i mod lanes.
+        groups: Into how many groups draws are divided; lane i belongs to group i mod groups.
+        group: The group of each lane.
+        rows: How many rows of draws each lane has.
+        per_group: How many places of a scan each group looks at.
+        has_values: Whether the gradient is that of values.
+        noisy: Whether slopes are not those of the sampled values, but of their expectation.
+        by_coordinate: Whether each coordinate is taken or left by itself.
+        scouts: The thetas that are looked at one by one.
+        look: See `SampledObjective.rows`.
+        scans: Whether the stage looks at the whole set.
+        schedule: How many looks of each kind it takes.
+        places: Where a scan looks.
+        ends: Of each coordinate: see `window`.
+    """
+
+    def __init__(self, stage: Stage, x: Decision, state: Track):
+        plan, objective = stage.plan, stage.objective
+        self.stage, self.objective, self.x, self.state = stage, objective, x, state
+        self.feasible = objective.problem.feasible
+        self.lanes = lane_count(plan)
+        self.groups = math.gcd(self.lanes, GROUPS)
+        self.group = jnp.arange(self.lanes) % self.groups
+        self.per_group = EACH * GROUPS // self.groups
+        self.has_values = objective.gradient.has_values(objective.problem, x, first(stage.thetas))
+        self.noisy = objective.gradient.uses_baseline(objective.problem, x, first(stage.thetas))
+        self.by_coordinate = objective.additive and x.size > 1 and self.feasible.separates
+        m = plan.samples[0]
+        self.rows = m // self.lanes
+        # Every so-many-th theta is a scout: part of a lattice, evenly spread itself.
+        self.scouts = jax.tree.map(lambda leaf: leaf[:: self.rows], stage.thetas)
+        self.look = objective.rows(
+            stage.thetas, self.scouts, purpose(root(plan), 1), plan.samples[1], x
+        )
+        t = plan.number
+        self.scans = ((t & (t - 1)) == 0) & self.has_values
+        self.schedule = self._schedule()
+        self.places = lax.cond(self.scans, self._places, self._no_places)
+        self.ends = window(self.feasible, x)
+
+    def _schedule(self) -> Schedule:
+        plan, d = self.stage.plan, self.x.size
+        kinked = self.objective.has_fixed_kinks(self.stage.thetas, self.x)  # from kink to kink
+        singles = jnp.where((plan.number < _FIRST) | kinked, _FIRST_SINGLE, _SINGLE)
+        counts = {
+            Kind.HOME: 1,
+            Kind.OTHER: int(self.has_values),
+            Kind.SCAN: jnp.where(self.scans, self.per_group, 0),
+            Kind.APART: jnp.where(self.scans, _APART, 0),
+            Kind.JUDGE: jnp.where(self.scans, 2, 0),
+            Kind.NEAR: jnp.where(self.scans, _LONGER, 1) * plan.iterations,
+            Kind.SCOUT: 1 + (singles if self.lanes >= FEWEST_SCOUTS else 0),
+        }
+        if d > 1:
+            counts[Kind.LINE] = jnp.where(self.scans, LOOKS * min(d, LINES), 0)
+            counts[Kind.COMPOSE] = jnp.where(self.scans, 1, 0)
+        if not self.objective.additive:
+            probes = min(-(-d // self.groups), _PROBES)
+            counts[Kind.PROBE] = jnp.where(self.scans, probes, 1)
+        return Schedule(counts)
+
+    def _places(self) -> Places:
+        found = places(self.feasible, self.x, self.stage.plan.number)
+        # group by group, so that each group of draws keeps to a stretch of the set
+        shape = (self.groups, self.per_group, self.x.size)
+        return Places(*(jnp.swapaxes(each.reshape(shape), 0, 1) for each in found))
+
+    def _no_places(self) -> Places:
+        zeros = jnp.zeros((self.per_group, self.groups, self.x.size))
+        return Places(zeros, zeros)

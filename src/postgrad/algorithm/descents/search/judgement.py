@@ -1,0 +1,94 @@
+"""Whether a place is taken: by the same draws, against the best place so far."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from postgrad.algorithm.descents.search.ground import Ground
+from postgrad.algorithm.descents.search.local_step import taken_by_coordinate
+from postgrad.algorithm.descents.search.looks import Kind, Seen, known_error
+from postgrad.algorithm.descents.search.state import Carry
+
+_BEYOND_NOISE = 2.0  # standard errors
+
+
+class Judgement(NamedTuple):
+    """What is made of a look.
+
+    Attributes:
+        good: Whether the place becomes the best one.
+        taken: The same, or which of its coordinates do.
+        value: F at the best place so made.
+        values: F there by each group.
+        explained: Whether slopes explain how values change.
+        elsewhere: Whether the place is farther off than steps reach: in another valley.
+    """
+
+    good: Bool[Array, ""]
+    taken: Bool[Array, ""] | Bool[Array, " d"]
+    value: Float[Array, ""]
+    values: Float[Array, " G"]
+    explained: Bool[Array, ""]
+    elsewhere: Bool[Array, ""]
+
+
+def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
+    """Whether the place that was looked at is taken.
+
+    A step is, if F is no higher there; a place in another valley only if F is lower by two standard
+    errors of the difference. Without values a step is, unless it ends steeply uphill.
+
+    Args:
+        on: What all looks share.
+        carry: What was known before the look.
+        seen: What it saw.
+    """
+    look, held = carry.look, carry.held
+    near, finite = look.is_of(Kind.NEAR), jnp.isfinite(seen.value)
+    move = look.at[0] - held.lane.x
+    elsewhere = jnp.any(jnp.abs(move) > held.lane.reach)
+    explained = _explained(carry, seen, move) if on.has_values else jnp.asarray(True)
+    if on.has_values:
+        lower = _is_lower(carry, seen, on.noisy)
+    else:
+        lower = jnp.sum(seen.slope * move) <= -0.25 * jnp.sum(held.lane.slope * move)
+    single = look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.NEAR)
+    far_enough = elsewhere | ~look.is_of(Kind.OTHER)
+    good = look.is_of(Kind.HOME) | (single & finite & lower & far_enough)
+    if not on.by_coordinate:
+        return Judgement(good, good, seen.value, seen.values, explained, elsewhere)
+    # Each coordinate is judged by itself, until the last step looks at what that made.
+    last = near & look.last
+    alone = near & ~last & carry.explained & explained & finite
+    parts, change = taken_by_coordinate(held.lane, look.at[0], seen.slope)
+    taken = jnp.where(alone, parts, good | last)
+    value = jnp.where(alone, held.lane.value + change, seen.value)
+    shares = 0.5 * (seen.slopes + held.slopes) * move
+    values = jnp.where(alone, held.values + shares @ taken, seen.values)
+    return Judgement(good | alone | last, taken, value, values, explained, elsewhere)
+
+
+def _is_lower(carry: Carry, seen: Seen, noisy: bool) -> Bool[Array, ""]:
+    look = carry.look
+    better = seen.values - carry.held.values
+    error = known_error(better)
+    # Slopes are more exact than differences of values that differ by rounding.
+    blur = _BEYOND_NOISE * error if noisy else 0.0
+    downhill = look.is_of(Kind.NEAR) & carry.explained
+    needed = jnp.where(downhill, 1e-11 * seen.size + blur, -_BEYOND_NOISE * error)
+    here = look.is_of(Kind.NEAR) | (look.is_of(Kind.JUDGE) & (carry.candidate == 0))
+    needed = jnp.where(here & ~downhill, 0.0, needed)
+    down = jnp.mean(better)
+    return jnp.where(downhill, down <= needed, down < needed)
+
+
+def _explained(carry: Carry, seen: Seen, move: Float[Array, " d"]) -> Bool[Array, ""]:
+    """Whether values change as slopes say, within their noise and the change of slopes."""
+    held = carry.held
+    between = seen.values - held.values - 0.5 * jnp.sum((seen.slopes + held.slopes) * move, axis=-1)
+    bend = 0.5 * jnp.sum(jnp.abs((seen.slope - held.lane.slope) * move))
+    rounding = 1e-9 * (jnp.abs(seen.value) + jnp.abs(held.lane.value))
+    explained = jnp.abs(jnp.mean(between)) <= 4.0 * known_error(between) + bend + rounding
+    told = carry.look.is_of(Kind.NEAR) & jnp.isfinite(seen.value)
+    return jnp.where(told, explained, carry.explained)

@@ -1,0 +1,116 @@
+"""What the looks of a stage are for, and what a look sees."""
+
+import enum
+import functools
+import math
+import operator
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+
+class Kind(enum.IntEnum):
+    """What a look is for. A stage takes its looks in this order."""
+
+    HOME = 0  # at x_t
+    OTHER = 1  # at the best place known in another valley
+    SCAN = 2  # at places of the whole set, one for each group of draws
+    APART = 3  # a step from the best place of each group
+    JUDGE = 4  # at the best place of the group around x_t, then of all groups
+    LINE = 5  # along a coordinate through the best place, a place for each group
+    COMPOSE = 6  # at what the best places of the lines make together
+    PROBE = 7  # beside the best place, for each group along another coordinate
+    NEAR = 8  # a step from the best place
+    SCOUT = 9  # by each of some single thetas: at the best place, then towards its own optimum
+    END = 10
+
+
+class Look(NamedTuple):
+    """A look that is about to be taken.
+
+    Attributes:
+        number: Of the look in its stage.
+        kind: What it is for: a `Kind`.
+        turn: Which one of its kind.
+        last: Whether it is the last of its kind.
+        at: A place for each lane; the same for all, where all draws look at one place.
+    """
+
+    number: Int[Array, ""]
+    kind: Int[Array, ""]
+    turn: Int[Array, ""]
+    last: Bool[Array, ""]
+    at: Float[Array, "L d"]
+
+    def is_of(self, *kinds: Kind) -> Bool[Array, ""]:
+        """Whether it is of one of these kinds."""
+        return functools.reduce(operator.or_, [self.kind == kind for kind in kinds])
+
+    def begins(self, kind: Kind) -> Bool[Array, ""]:
+        """Whether it is the first of its kind, and of this kind."""
+        return (self.kind == kind) & (self.turn == 0)
+
+
+class Schedule:
+    """How many looks of each kind a stage takes."""
+
+    def __init__(self, counts: Mapping[Kind, Any]):
+        self.counts = jnp.stack([jnp.asarray(counts.get(kind, 0)) for kind in Kind][:-1])
+        self.ends = jnp.cumsum(self.counts)
+
+    def look(self, number: Int[Array, ""], at: Float[Array, "L d"]) -> Look:
+        """The look of this number, whose places are still to be found."""
+        over = number >= self.ends
+        kind = jnp.sum(over, dtype=jnp.int32)
+        turn = number - jnp.sum(jnp.where(over, self.counts, 0), dtype=jnp.int32)
+        return Look(number, kind, turn, jnp.any(number + 1 == self.ends), at)
+
+
+class Seen(NamedTuple):
+    """What a look saw.
+
+    Attributes:
+        values: F by each group of draws.
+        slopes: Its gradient by each group.
+        value: F by all draws.
+        slope: Its gradient by all draws.
+        plain: The gradient of the plain mean over theta, whatever the risk.
+        size: The mean absolute cost.
+        lane_values: F by the group of each lane; of scouts, by a single theta each.
+        lane_slopes: Likewise its gradient.
+        costs: The plain mean cost by the rows of each lane.
+        squares: That of squared costs.
+        level: What the slopes of scouts were moved by, so that they average to that of all draws.
+    """
+
+    values: Float[Array, " G"]
+    slopes: Float[Array, "G d"]
+    value: Float[Array, ""]
+    slope: Float[Array, " d"]
+    plain: Float[Array, " d"]
+    size: Float[Array, ""]
+    lane_values: Float[Array, " L"]
+    lane_slopes: Float[Array, "L d"]
+    costs: Float[Array, " L"]
+    squares: Float[Array, " L"]
+    level: Float[Array, " d"]
+
+
+def tame(slope: Array) -> Array:
+    """Infinite slopes, as on the boundary of sqrt(x), made large; undefined ones zero."""
+    return jnp.nan_to_num(slope, nan=0.0, posinf=1e30, neginf=-1e30)
+
+
+def standard_error(parts: Float[Array, "G ..."]) -> Array:
+    """The standard error of the mean over groups, entry by entry; NaN if there is one group."""
+    count = parts.shape[0]
+    spread = jnp.std(parts, axis=0, ddof=1) if count > 1 else jnp.full(parts.shape[1:], jnp.nan)
+    return spread / math.sqrt(count)
+
+
+def known_error(parts: Float[Array, " G"]) -> Array:
+    """The same of numbers; zero where it is not known: of one group, or of infinite costs."""
+    error = standard_error(parts)
+    return jnp.where(jnp.isfinite(error), error, 0.0)
