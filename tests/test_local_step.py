@@ -11,6 +11,7 @@ from postgrad.algorithm.descents.search.local_step import (
     FAR,
     Lane,
     after_look,
+    bracketed,
     measured_update,
     next_step,
     quadratic_step,
@@ -32,7 +33,8 @@ def positive():
 
 def lane(x, slope, bend=1.0, reach=FAR):
     ones = jnp.ones(D)
-    return Lane(jnp.asarray(x), jnp.zeros(()), jnp.asarray(slope), bend * ones, reach * ones)
+    x, slope = jnp.asarray(x), jnp.asarray(slope)
+    return Lane(x, jnp.zeros(()), slope, bend * ones, reach * ones, -FAR * ones, FAR * ones)
 
 
 def budget(units=1.0):
@@ -191,3 +193,26 @@ def test_steps_of_single_coordinates_end_at_the_minimum_of_a_quadratic():
         )
     np.testing.assert_allclose(here.x, [3.0, -0.5, 7.0, 1.0], atol=1e-9)
     np.testing.assert_allclose(here.bend[:3], bends[:3], rtol=1e-9)
+
+
+@pytest.mark.parametrize("start", [-30.0, 0.0, 4.0, 300.0])
+@pytest.mark.parametrize("steepness", [0.1, 1.0, 50.0])
+def test_steps_between_places_on_either_side_end_at_the_minimum_of_a_bent_line(start, steepness):
+    """Slopes that are all but constant on both sides, as those of newsvendors are."""
+    best = jnp.asarray([3.0, -7.0, 0.5, 20.0])
+
+    @jax.jit
+    def slope(x):
+        return 1.0 + 8.0 * jnp.tanh(steepness * (x - best) - jnp.arctanh(1.0 / 8.0))
+
+    known = lane(jnp.full(D, start), slope(jnp.full(D, start)), 8.0 * steepness, 1.0)
+    for _ in range(40):
+        at = known.x + next_step(pg.feasible.Reals(), (D,), known)
+        taken, _ = taken_by_coordinate(known, at, slope(at))
+        exact = jnp.zeros(D)
+        after = after_look(
+            known, at, jnp.zeros(()), slope(at), exact, exact, taken, jnp.asarray(True), alone=True
+        )
+        known = bracketed(known, after, at, slope(at))
+        assert np.all(known.low <= best + 1e-9) and np.all(known.high >= best - 1e-9)
+    np.testing.assert_allclose(known.x, best, atol=1e-3 / steepness)

@@ -109,7 +109,8 @@ class Newton(Descent):
         def body(i: Array, carry: PyTree) -> PyTree:
             at, slopes = carry
             slope = objective.slope(look(at))
-            lane = Lane(at, jnp.zeros(()), slope, jnp.diagonal(metric), jnp.full(d, FAR))
+            far = jnp.full(d, FAR)
+            lane = Lane(at, jnp.zeros(()), slope, jnp.diagonal(metric), far, -far, far)
             step = jnp.clip(quadratic_step(feasible, x.shape, lane, metric), -longest, longest)
             there = feasible.project((at + step).reshape(x.shape)).ravel()
             return jnp.where(jnp.all(jnp.isfinite(there)), there, at), slopes.at[i].set(slope)

@@ -1,12 +1,18 @@
 """The best place by all draws, and what is known around it."""
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.judgement import Judgement
-from postgrad.algorithm.descents.search.local_step import after_look, measured_update, secant_update
+from postgrad.algorithm.descents.search.local_step import (
+    after_look,
+    bracketed,
+    measured_update,
+    secant_update,
+)
 from postgrad.algorithm.descents.search.looks import Kind, Seen, known_error, standard_error
 from postgrad.algorithm.descents.search.state import Carry, Held
 
@@ -28,11 +34,15 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         near & carry.explained,
         alone=on.objective.additive,
     )
+    if on.by_coordinate:
+        known = bracketed(held.lane, lane, look.at[0], seen.slope)
+        told = near & jnp.isfinite(seen.value)
+        lane = jax.tree.map(lambda new, old: jnp.where(told, new, old), known, lane)
     composes, composed, gains = look.is_of(Kind.COMPOSE), carry.composed, carry.gains
     if on.x.size > 1:
         composed, gains = _best_of_lines(on, carry, seen)
-        far_off = composes & good & (jnp.abs(move) > 0)
-        lane = lane._replace(reach=jnp.where(far_off, 0.5 * jnp.abs(move), lane.reach))
+        wider = jnp.maximum(lane.reach, 0.5 * jnp.abs(move))
+        lane = lane._replace(reach=jnp.where(composes & good, wider, lane.reach))
     from_lane = judge & good
     lane = lane._replace(
         bend=jnp.where(from_lane, lanes.bend[candidate], lane.bend),

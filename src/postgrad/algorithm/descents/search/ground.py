@@ -23,7 +23,7 @@ from postgrad.numerics.lattice_keys import purpose
 from postgrad.problem.problem import Decision
 
 _APART = 6  # steps from the best place of each group
-_LONGER = 3  # times as many steps follow a scan
+_LONGER = 3  # times as many steps follow a scan, and again in the first stages
 _SINGLE, _FIRST_SINGLE = 3, 8  # steps towards the optimum of a single theta
 _PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
 _FIRST = 10  # the first stages, in which little is known
@@ -81,14 +81,17 @@ class Ground:
     def _schedule(self) -> Schedule:
         plan, d = self.stage.plan, self.x.size
         kinked = self.objective.has_fixed_kinks(self.stage.thetas, self.x)  # from kink to kink
-        singles = jnp.where((plan.number < _FIRST) | kinked, _FIRST_SINGLE, _SINGLE)
+        early = plan.number < _FIRST
+        singles = jnp.where(early | kinked, _FIRST_SINGLE, _SINGLE)
+        longer = jnp.where(self.scans, _LONGER, 1)
+        longer = longer * jnp.where(early & self.has_values, _LONGER, 1)
         counts = {
             Kind.HOME: 1,
             Kind.OTHER: int(self.has_values),
             Kind.SCAN: jnp.where(self.scans, self.per_group, 0),
             Kind.APART: jnp.where(self.scans, _APART, 0),
             Kind.JUDGE: jnp.where(self.scans, 2, 0),
-            Kind.NEAR: jnp.where(self.scans, _LONGER, 1) * plan.iterations,
+            Kind.NEAR: longer * plan.iterations,
             Kind.SCOUT: 1 + (singles if self.lanes >= FEWEST_SCOUTS else 0),
         }
         if d > 1:

@@ -48,7 +48,11 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     near, finite = look.is_of(Kind.NEAR), jnp.isfinite(seen.value)
     move = look.at[0] - held.lane.x
     elsewhere = jnp.any(jnp.abs(move) > held.lane.reach)
+    # Values that were put together by coordinates are not exact enough to tell.
+    exact = look.turn == 0 if on.by_coordinate else True
+    told = near & finite & exact
     explained = _explained(carry, seen, move) if on.has_values else jnp.asarray(True)
+    explained = jnp.where(told, explained, carry.explained)
     if on.has_values:
         lower = _is_lower(carry, seen, on.noisy)
     else:
@@ -89,6 +93,4 @@ def _explained(carry: Carry, seen: Seen, move: Float[Array, " d"]) -> Bool[Array
     between = seen.values - held.values - 0.5 * jnp.sum((seen.slopes + held.slopes) * move, axis=-1)
     bend = 0.5 * jnp.sum(jnp.abs((seen.slope - held.lane.slope) * move))
     rounding = 1e-9 * (jnp.abs(seen.value) + jnp.abs(held.lane.value))
-    explained = jnp.abs(jnp.mean(between)) <= 4.0 * known_error(between) + bend + rounding
-    told = carry.look.is_of(Kind.NEAR) & jnp.isfinite(seen.value)
-    return jnp.where(told, explained, carry.explained)
+    return jnp.abs(jnp.mean(between)) <= 4.0 * known_error(between) + bend + rounding

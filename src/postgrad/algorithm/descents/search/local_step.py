@@ -24,6 +24,8 @@ class Lane(NamedTuple):
         slope: Its gradient there.
         bend: Its curvature in each coordinate, positive.
         reach: No step is longer than this, in each coordinate.
+        low: A place below the minimum in each coordinate, as the slopes met so far say.
+        high: A place above it.
     """
 
     x: Float[Array, " d"]
@@ -31,6 +33,8 @@ class Lane(NamedTuple):
     slope: Float[Array, " d"]
     bend: Float[Array, " d"]
     reach: Float[Array, " d"]
+    low: Float[Array, " d"]
+    high: Float[Array, " d"]
 
 
 def after_look(
@@ -50,7 +54,7 @@ def after_look(
     The curvature becomes that of the secant, |change of slope| / |change of x|, as far as that
     change of slope exceeds its standard error. A place that is not taken halves the reach, where
     curvature was more than twice what it was thought to be; one that is taken at the end of the
-    reach makes it four times as long.
+    reach, or held back by it, makes it four times as long.
 
     Args:
         lane: What was known.
@@ -73,7 +77,9 @@ def after_look(
     clear = jnp.where(error > 0.0, clear / (clear + 4.0 * jnp.square(error)), 1.0)
     bend = lane.bend * jnp.clip(secant / lane.bend, 1.0 / _FASTEST, _FASTEST)
     bend = jnp.where(moved, lane.bend + clear * (bend - lane.bend), lane.bend)
-    far = jnp.abs(move) >= 0.99 * lane.reach
+    # A constraint may have shortened a step that the reach had shortened before.
+    held_back = jnp.abs(lane.slope) >= lane.bend * lane.reach
+    far = jnp.abs(move) >= jnp.where(held_back, 0.25, 0.99) * lane.reach
     longer = jnp.where(far if alone else jnp.any(far), 4.0 * lane.reach, lane.reach)
     # To blame are coordinates that bend more than was thought; if there are none, all.
     beyond = jnp.abs(change) > 2.0 * lane.bend * jnp.abs(move)
@@ -86,6 +92,8 @@ def after_look(
         jnp.where(taken, slope, lane.slope),
         jnp.clip(bend, 1e-300, FAR),
         jnp.minimum(reach, FAR),
+        lane.low,
+        lane.high,
     )
 
 
@@ -94,20 +102,44 @@ def taken_by_coordinate(
 ) -> tuple[Bool[Array, " d"], Float[Array, ""]]:
     """Which coordinates of a place to take, if F adds over coordinates, and what that changes.
 
-    In coordinate i, F changes by about (g_i + g_i') s_i / 2, with g and g' the slopes at both ends.
+    Those that go on downhill, or in which the slope becomes less steep. In coordinate i, F changes
+    by about (g_i + g_i') s_i / 2, with g and g' the slopes at both ends.
     """
-    change = 0.5 * (lane.slope + slope) * (at - lane.x)
-    good = change < 0.0
+    move = at - lane.x
+    onward = (lane.slope * move <= 0.0) & (slope * move <= 0.0)
+    good = (jnp.abs(move) > 0.0) & (onward | (jnp.abs(slope) < jnp.abs(lane.slope)))
+    change = 0.5 * (lane.slope + slope) * move
     return good, jnp.sum(jnp.where(good, change, 0.0))
+
+
+def bracketed(before: Lane, after: Lane, at: Float[Array, " d"], slope: Float[Array, " d"]) -> Lane:
+    """With what the slopes at both ends of a step say about where the minimum is."""
+    low, high = before.low, before.high
+    for place, g in ((before.x, before.slope), (at, slope)):
+        inside = (place > low) & (place < high)
+        low = jnp.where(inside & (g < 0.0), place, low)
+        high = jnp.where(inside & (g > 0.0), place, high)
+    return after._replace(low=low, high=high)
 
 
 def next_step(feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane) -> Float[Array, " d"]:
     """argmin_s g's + s'diag(b)s / 2 such that x + s is feasible.
 
-    b is the curvature, or more where the slope alone would lead beyond the reach.
+    b is the curvature, or more where the slope alone would lead beyond the reach. A step beyond
+    places that are known to lie on either side of the minimum goes halfway between these instead.
     """
     bend = jnp.maximum(lane.bend, jnp.abs(lane.slope) / lane.reach)
-    return _projected(feasible, shape, lane._replace(bend=bend), -lane.slope / bend)
+    step = -lane.slope / bend
+    beyond = (lane.x + step <= lane.low) | (lane.x + step >= lane.high)
+    closed = jnp.isfinite(lane.low) & jnp.isfinite(lane.high)
+    step = jnp.where(beyond & closed, 0.5 * (lane.low + lane.high) - lane.x, step)
+    return _projected(feasible, shape, lane._replace(bend=bend), step)
+
+
+def saving(lane: Lane, matrix: Float[Array, "k k"], step: Float[Array, " d"]) -> Array:
+    """What a step is likely to save: -(g's + s'A s / 2), with A the matrix, or diag(b) if empty."""
+    bent = matrix @ step if matrix.size else lane.bend * step
+    return -jnp.sum((lane.slope + 0.5 * bent) * step)
 
 
 def step_along(
@@ -128,7 +160,7 @@ def quadratic_step(
     root = jnp.sqrt(jnp.diagonal(matrix))
     unit = jnp.abs(matrix) / (root[:, None] * root)
     metric = jnp.diagonal(matrix) * jnp.max(jnp.sum(unit, axis=0))
-    scaled = Lane(lane.x, lane.value, lane.slope, metric, lane.reach)
+    scaled = lane._replace(bend=metric)
 
     def improve(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         step, before = carry

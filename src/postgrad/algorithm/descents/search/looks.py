@@ -61,7 +61,7 @@ class Schedule:
         self.ends = jnp.cumsum(self.counts)
 
     def look(self, number: Int[Array, ""], at: Float[Array, "L d"]) -> Look:
-        """The look of this number, whose places are still to be found."""
+        """The look of this number, at these places."""
         over = number >= self.ends
         kind = jnp.sum(over, dtype=jnp.int32)
         turn = number - jnp.sum(jnp.where(over, self.counts, 0), dtype=jnp.int32)

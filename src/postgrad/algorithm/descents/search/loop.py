@@ -14,7 +14,12 @@ from postgrad.algorithm.decision_uncertainty import Scouted
 from postgrad.algorithm.descents.search.best_place import with_best_place
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.judgement import judged
-from postgrad.algorithm.descents.search.local_step import Lane, after_look, taken_by_coordinate
+from postgrad.algorithm.descents.search.local_step import (
+    Lane,
+    after_look,
+    bracketed,
+    taken_by_coordinate,
+)
 from postgrad.algorithm.descents.search.looks import Kind, Seen, standard_error, tame
 from postgrad.algorithm.descents.search.next_look import with_next_look
 from postgrad.algorithm.descents.search.state import Carry, Held
@@ -24,7 +29,8 @@ def look_around(on: Ground) -> Carry:
     """All looks."""
     x, state, d = on.x.ravel(), on.state, on.x.size
     zeros, none, lanes = jnp.zeros(d), jnp.zeros((on.groups, d)), on.lanes
-    lane = Lane(x, jnp.asarray(jnp.inf), zeros, state.bend, state.reach)
+    nowhere = jnp.full(d, jnp.inf)
+    lane = Lane(x, jnp.asarray(jnp.inf), zeros, state.bend, state.reach, -nowhere, nowhere)
     every = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (lanes, *leaf.shape)), lane)
     start = Carry(
         look=on.schedule.look(jnp.zeros((), jnp.int32), jnp.broadcast_to(x, (lanes, d))),
@@ -114,11 +120,14 @@ def _lanes_after(on: Ground, carry: Carry, seen: Seen) -> Lane:
         parts, change = jax.vmap(taken_by_coordinate)(lanes, look.at, slopes)
         taken = jnp.where(steps, parts, lower[:, None])
         values = jnp.where(steps, lanes.value + change, values)
-    exact = jnp.zeros(on.x.size)
+    before, exact = lanes, jnp.zeros(on.x.size)
     known_after = functools.partial(after_look, alone=on.objective.additive)
     lanes = jax.vmap(known_after, in_axes=(0, 0, 0, 0, None, None, 0, None))(
         lanes, look.at, values, slopes, exact, exact, taken, steps
     )
+    if on.by_coordinate:
+        known = jax.vmap(bracketed)(before, lanes, look.at, slopes)
+        lanes = jax.tree.map(lambda new, old: jnp.where(steps, new, old), known, lanes)
     spacing = on.places.apart[jnp.clip(look.turn, 0, on.per_group - 1)][on.group]
     fresh = (scan & lower)[:, None]
     guess = jnp.maximum(jnp.abs(slopes) / spacing, 1e-300)

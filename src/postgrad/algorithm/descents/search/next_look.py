@@ -21,6 +21,8 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     """Where to look next."""
     held, shape, d = carry.held, on.x.shape, on.x.size
     look = on.schedule.look(carry.look.number + 1, carry.look.at)
+    step = _downhill(on, carry)
+    step = jnp.where(carry.explained, step, _along_compass(on, carry, look))
     begins_scan, begins_scouts = look.begins(Kind.SCAN), look.begins(Kind.SCOUT)
     # Lanes start afresh: those of a scan with nothing but group 0, which starts from here.
     begins = begins_scan | begins_scouts
@@ -31,8 +33,10 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
         jnp.where(begins, jnp.where(at_home[:, None], held.slopes[0], 0.0), carry.lanes.slope),
         jnp.where(begins, held.lane.bend, carry.lanes.bend),
         jnp.where(begins_scouts, FAR, jnp.where(begins_scan, held.lane.reach, carry.lanes.reach)),
+        jnp.where(begins, -jnp.inf, carry.lanes.low),
+        jnp.where(begins, jnp.inf, carry.lanes.high),
     )
-    step, steps = _steps(on, carry._replace(lanes=lanes), look)
+    steps = _steps_of_lanes(on, lanes, carry.matrix, look)
     lowest = jnp.argmin(lanes.value[: on.groups] - held.values).astype(jnp.int32)
     candidate = jnp.where(look.turn == 0, 0, lowest)
 
@@ -59,24 +63,31 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     return carry._replace(look=look, lanes=lanes, candidate=candidate, step=step)
 
 
-def _steps(on: Ground, carry: Carry, look: Look) -> tuple[Array, Array]:
-    """Downhill from the best place, and from that of each lane."""
-    held, lanes, shape = carry.held, carry.lanes, on.x.shape
+def _downhill(on: Ground, carry: Carry) -> Float[Array, " d"]:
+    """The step from the best place."""
     if on.objective.additive:
-        step = next_step(on.feasible, shape, held.lane)
-        steps = jax.vmap(lambda lane: next_step(on.feasible, shape, lane))(lanes)
-    else:
-        step = quadratic_step(on.feasible, shape, held.lane, carry.matrix)
-        ways = jnp.where(
-            look.is_of(Kind.SCOUT),
-            -jnp.linalg.solve(carry.matrix, lanes.slope.T).T,
-            -lanes.slope / lanes.bend,
-        )
-        steps = jax.vmap(lambda lane, way: step_along(on.feasible, shape, lane, way))(lanes, ways)
-    here = jnp.arange(on.x.size) == look.turn % on.x.size
-    single = held.lane.x + jnp.where(here, carry.compass, 0.0)
-    single = on.feasible.project(single.reshape(shape)).ravel() - held.lane.x
-    return jnp.where(carry.explained, step, single), steps
+        return next_step(on.feasible, on.x.shape, carry.held.lane)
+    return quadratic_step(on.feasible, on.x.shape, carry.held.lane, carry.matrix)
+
+
+def _along_compass(on: Ground, carry: Carry, look: Look) -> Float[Array, " d"]:
+    """The step from the best place along one coordinate, where slopes explain nothing."""
+    x, d = carry.held.lane.x, on.x.size
+    goal = x + jnp.where(jnp.arange(d) == look.turn % d, carry.compass, 0.0)
+    return on.feasible.project(goal.reshape(on.x.shape)).ravel() - x
+
+
+def _steps_of_lanes(on: Ground, lanes: Lane, matrix: Array, look: Look) -> Float[Array, "L d"]:
+    """The step from the best place of each lane."""
+    shape = on.x.shape
+    if on.objective.additive:
+        return jax.vmap(lambda lane: next_step(on.feasible, shape, lane))(lanes)
+    ways = jnp.where(
+        look.is_of(Kind.SCOUT),
+        -jnp.linalg.solve(matrix, lanes.slope.T).T,
+        -lanes.slope / lanes.bend,
+    )
+    return jax.vmap(lambda lane, way: step_along(on.feasible, shape, lane, way))(lanes, ways)
 
 
 def _beside(on: Ground, lane: Lane, look: Look) -> Float[Array, "G d"]:

@@ -20,7 +20,7 @@ from postgrad.algorithm.decision_uncertainty import (
 )
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
 from postgrad.algorithm.descents.search.ground import Ground
-from postgrad.algorithm.descents.search.local_step import FAR
+from postgrad.algorithm.descents.search.local_step import FAR, saving
 from postgrad.algorithm.descents.search.looks import standard_error
 from postgrad.algorithm.descents.search.loop import look_around
 from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Track, root
@@ -130,7 +130,7 @@ class Search(Descent):
         told = end.scouted
         scale = jnp.maximum(jnp.abs(lane.value), jnp.mean(jnp.abs(told.costs)))
         gap = jnp.mean(held.values - end.least) / groups
-        ahead = cost_of(end.step) - jnp.sum((lane.slope + _times(bends, end.step)) * end.step)
+        ahead = saving(lane._replace(bend=bend), end.matrix, end.step)
         settled = ahead <= 0.1 * (sigma + noise) + 1e-9 * scale
         # Where the cost jumps, what slopes promise is not to be had.
         restless = (ahead > _RESTLESS * scale) & ~settled & ground.has_values & ~end.jumped
@@ -166,7 +166,3 @@ class Search(Descent):
         reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * (high - low)))
         track = Track(bend, end.matrix, reach, left, end.other, end.explained)
         return x_next.reshape(x.shape), track, course, shown
-
-
-def _times(bends: Array, move: Array) -> Array:
-    return bends * move if bends.ndim == 1 else bends @ move
