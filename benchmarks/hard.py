@@ -48,6 +48,7 @@ class Row:
         least: F_t at the best.
         excess: (cost - least) / scale; infinite if refused or not feasible.
         warned: The classes of the warnings of this very stage.
+        spoken: How many stages up to this one warned.
         refused: The class and text of an error of this or an earlier stage.
         doubt: By how much of the scale the brute force was beaten; zero if it is sound.
     """
@@ -63,6 +64,7 @@ class Row:
     least: float = np.nan
     excess: float = np.inf
     warned: tuple[str, ...] = ()
+    spoken: int = 0
     refused: str = ""
     doubt: float = 0.0
 
@@ -90,14 +92,16 @@ def _one(hard: Hard, stages: Sequence[int], seed: int, start: int, known: dict) 
     try:
         x = np.asarray(hard.starts[start], float)
         agent = pg.Agent(hard.problem, hard.belief(), x, seed=seed, **hard.options)
+        spoken = 0
         for t in range(1, stages[-1] + 1):
             data = hard.batch(rng, t, np.asarray(agent.decision))
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 agent.observe(data)
             said = {w.category.__name__ for w in caught if not issubclass(w.category, _IDLE)}
+            spoken += bool(said)
             if t in stages:
-                row = dataclasses.replace(empty, stage=t, warned=tuple(sorted(said)))
+                row = dataclasses.replace(empty, stage=t, warned=tuple(sorted(said)), spoken=spoken)
                 rows.append(_judge(hard, agent, row, known))
     except pg.errors.PostgradError as error:
         text = f"{type(error).__name__}: {error}"
@@ -185,17 +189,21 @@ def summary(rows: list[Row]) -> list[str]:
     silent = [row for row in late if row.silently_wrong]
     refused = [row for row in late if row.refused]
     doubts = sorted({row.name for row in rows if row.doubt > 0})
-    groups: dict[tuple[str, int], list[float]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        if row.warned:
-            groups.setdefault((row.name, row.stage), []).append(row.excess)
-    needless = [key for key, excesses in groups.items() if np.mean(excesses) < FINE]
+        groups.setdefault(row.name, []).append(row)
+    # all stages of problems whose decisions are fine count, those between the ones shown too
+    fine = [group for group in groups.values() if np.mean([row.excess for row in group]) < FINE]
+    last = max(row.stage for row in rows)
+    ends = [row for group in fine for row in group if row.stage == last]
+    needless = sum(row.spoken for row in ends)
     problems = {row.name for row in rows}
     lines = [
         f"{len(problems)} problems, {len(late)} decisions from stage {FROM} on",
         f"silently wrong: {len(silent)} decisions of {len({row.name for row in silent})} problems",
         f"refused: {len(refused)} decisions of {len({row.name for row in refused})} problems",
-        f"warned needlessly: {len(needless)} of {len(groups)} warned stages",
+        f"warned needlessly: {needless} of {last * len(ends)} stages of the {len(fine)} problems "
+        f"whose mean excess is below {100 * FINE:.0f} %",
     ]
     for theme in THEMES:
         names = {row.name for row in rows if row.theme == theme}

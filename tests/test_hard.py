@@ -11,9 +11,6 @@ import hard
 
 EXCESS = 0.02
 
-# Its best cost is near zero, and 1 % of that is less than draws resolve: right, and warned of.
-CAUTIOUS = {"spare-part"}
-
 NAMES = (
     "advertising",
     "two-segments",
@@ -26,6 +23,11 @@ NAMES = (
     "four-nines",
     "unlike-units",
     "three-branches",
+    "screws-and-machines",
+    "twenty-on-a-budget",
+    "fifty-on-a-simplex",
+    "rosenbrock-5",
+    "egg-tray",
 )
 
 
@@ -39,4 +41,4 @@ def test_decisions_are_the_best_ones_from_every_start(name):
     dear = {(row.start, row.stage): row.excess for row in rows if not row.excess <= EXCESS}
     assert not dear
     said = {(row.start, row.stage): row.warned for row in rows if row.excess < hard.FINE}
-    assert name in CAUTIOUS or not any(said.values()), said
+    assert not any(said.values()), said

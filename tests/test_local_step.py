@@ -214,5 +214,6 @@ def test_steps_between_places_on_either_side_end_at_the_minimum_of_a_bent_line(s
             known, at, jnp.zeros(()), slope(at), exact, exact, taken, jnp.asarray(True), alone=True
         )
         known = bracketed(known, after, at, slope(at))
-        assert np.all(known.low <= best + 1e-9) and np.all(known.high >= best - 1e-9)
+        assert np.all(known.low <= best + 1e-9)
+        assert np.all(known.high >= best - 1e-9)
     np.testing.assert_allclose(known.x, best, atol=1e-3 / steepness)

@@ -278,3 +278,22 @@ def test_a_search_tells_slopes_at_both_ends_of_its_way():
     np.testing.assert_allclose(info.course.gradient, exact, atol=0.01 * scale)
     assert float(info.course.curvature[0, 0]) == pytest.approx(3.0, rel=1e-3)
     assert (float(info.course.doubt), float(info.course.switched)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "couples", "local"), [(1, 0, 0), (2, 1, 0), (7, 0, 0), (7, 1, 1)]
+)
+def test_a_search_says_where_it_looks_at_one_valley_only(dimension, couples, local):
+    """In many dimensions few places fill no set, unless coordinates can be searched one by one."""
+    agent = pg.Agent(
+        pg.Problem(
+            lambda x, xi: jnp.sum((x - xi) ** 2) + couples * jnp.sum(x) ** 2,
+            lambda x, theta: dist.Normal(theta * jnp.ones(dimension), 1.0).to_event(1),
+            pg.feasible.Box(-5.0, 5.0),
+        ),
+        pg.beliefs.Normal(0.0, 1.0),
+        np.ones(dimension),
+    )
+    agent.observe(np.ones((1, dimension)))
+    assert float(agent.info.course.local_only) == local
+    assert ("neighbourhood" in str(agent.explain())) == bool(local)

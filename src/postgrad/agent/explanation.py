@@ -51,6 +51,7 @@ class Explanation:
         settled: The rest: what the descent would have gone on to without them. Both are None where
             they cannot be told apart.
         at_rest: Whether the descent came to rest; None where it cannot tell.
+        local_only: Whether other valleys may exist that nobody looked for.
         tail: The share of foreseen batches that are as far out as the last one.
         before: What was believed about each part of theta before that batch.
         outlook: What is uncertain, and what it costs.
@@ -66,6 +67,7 @@ class Explanation:
     learned: np.ndarray | None = None
     settled: np.ndarray | None = None
     at_rest: bool | None = None
+    local_only: bool = False
     tail: float | None = None
     before: dict[str, Spread] = field(default_factory=dict)
     outlook: Outlook | None = None
@@ -114,6 +116,8 @@ class Explanation:
         yield f"{moved}."
         if self.at_rest is False:
             yield "The search has not come to rest: the decision will move without data."
+        if self.local_only:
+            yield "Only the neighbourhood was searched: there may be a better decision elsewhere."
         if self.tail is not None:
             yield _how_surprising(self.tail, last)
 
@@ -154,6 +158,7 @@ def explain(
         learned=None if onward is None else (now.decision - onward)[()],
         settled=None if onward is None else (onward - before.decision)[()],
         at_rest=None if np.isnan(settled) else bool(settled),
+        local_only=bool(info.course.local_only),
         # Bonferroni's: of several looks at a batch one is likely to be far out.
         tail=float(min(1.0, tails.size * tails.min())) if tails.size else None,
         before=_spreads(before.belief),

@@ -33,7 +33,7 @@ _WITHOUT = struct.Struct("<q")  # follows the counters if there is something to 
 _NOTHING = encode({})[0]
 _LEAF: Any = 0  # any array
 _LEARN = LearnReport(_LEAF, Learned(_LEAF, Surprise(*4 * [_LEAF])))
-_DESCEND = DescendReport(_LEAF, Descended(Course(*7 * [_LEAF]), Outlook(*6 * [_LEAF])))
+_DESCEND = DescendReport(_LEAF, Descended(Course(*8 * [_LEAF]), Outlook(*6 * [_LEAF])))
 
 
 @dataclasses.dataclass(frozen=True)

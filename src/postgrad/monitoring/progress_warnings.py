@@ -61,7 +61,7 @@ def teaching(
 
 _WHY = {
     Doubt.UNRESOLVED: (
-        "groups of draws disagree by more than 1 % of the cost about the best decision: rare "
+        "groups of draws disagree by more than 2 % of the cost about the best decision: rare "
         "events or a heavy tail may not have been drawn; more samples may help"
     ),
     Doubt.RESTLESS: (

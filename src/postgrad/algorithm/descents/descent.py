@@ -66,6 +66,8 @@ class Course(eqx.Module):
         settled: Whether a further step would save little against what is uncertain anyway.
         doubt: Why the decision may be wrong: see `Doubt`.
         switched: Whether the decision went to another valley.
+        local_only: Whether other valleys may exist that nobody looked for: the set was not searched
+            at all, or has more dimensions than a few places fill.
     """
 
     gradient: Float[Array, "K ..."]
@@ -75,20 +77,22 @@ class Course(eqx.Module):
     settled: Float[Array, ""]
     doubt: Float[Array, ""]
     switched: Float[Array, ""]
+    local_only: Float[Array, ""]
 
 
 class Doubt(enum.IntEnum):
     """Why the decision of a stage may be wrong."""
 
     NONE = 0
-    UNRESOLVED = 1  # groups of draws disagree about the minimum by more than 1 % of the cost
+    UNRESOLVED = 1  # groups of draws disagree about the minimum by more than 2 % of the cost
     RESTLESS = 2  # the next step would save more than 2 % of the cost
 
 
 def plain_course(gradient: Array, noise: Array, x: Decision) -> Course:
     """The course of steps that measure nothing."""
     nan, zero = jnp.asarray(jnp.nan), jnp.zeros(())
-    return Course(gradient, noise, jnp.full((x.size, x.size), jnp.nan), nan, nan, zero, zero)
+    unknown = jnp.full((x.size, x.size), jnp.nan)
+    return Course(gradient, noise, unknown, nan, nan, zero, zero, jnp.ones(()))
 
 
 class Descent(Module):

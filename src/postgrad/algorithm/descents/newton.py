@@ -128,7 +128,9 @@ class Newton(Descent):
         known = eqx.tree_at(lambda track: track.variance, known, left)
         slopes = slopes.reshape(plan.iterations, *x.shape)
         nan, zero = jnp.asarray(jnp.nan), jnp.zeros(())
-        course = Course(slopes, jnp.full_like(slopes, jnp.nan), metric, gain, nan, zero, zero)
+        course = Course(
+            slopes, jnp.full_like(slopes, jnp.nan), metric, gain, nan, zero, zero, 1.0 + zero
+        )
         return x_next, known, course, unknown(x)
 
 

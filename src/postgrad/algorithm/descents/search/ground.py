@@ -11,6 +11,7 @@ from postgrad.algorithm.descents.search.looks import Kind, Schedule
 from postgrad.algorithm.descents.search.places import (
     EACH,
     GROUPS,
+    LATTICE,
     LINES,
     LOOKS,
     Places,
@@ -46,6 +47,7 @@ class Ground:
         has_values: Whether the gradient is that of values.
         noisy: Whether slopes are not those of the sampled values, but of their expectation.
         by_coordinate: Whether each coordinate is taken or left by itself.
+        local_only: Whether other valleys may exist that nobody looks for.
         scouts: The thetas that are looked at one by one.
         look: See `SampledObjective.rows`.
         scans: Whether the stage looks at the whole set.
@@ -65,6 +67,8 @@ class Ground:
         self.has_values = objective.gradient.has_values(objective.problem, x, first(stage.thetas))
         self.noisy = objective.gradient.uses_baseline(objective.problem, x, first(stage.thetas))
         self.by_coordinate = objective.additive and x.size > 1 and self.feasible.separates
+        few = x.size <= LATTICE or objective.additive
+        self.local_only = not (self.has_values and few)
         m = plan.samples[0]
         self.rows = m // self.lanes
         # Every so-many-th theta is a scout: part of a lattice, evenly spread itself.

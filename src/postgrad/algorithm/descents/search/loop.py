@@ -42,6 +42,7 @@ def look_around(on: Ground) -> Carry:
         compass=0.5 * state.reach,
         explained=state.explained | on.scans,
         jumped=~state.explained,
+        stepped=jnp.asarray(False),
         least=jnp.full(on.groups, jnp.inf),
         other=state.other,
         composed=x,
@@ -70,6 +71,7 @@ def _body(on: Ground, carry: Carry) -> Carry:
     after = after._replace(
         explained=judgement.explained,
         jumped=carry.jumped | ~judgement.explained,
+        stepped=jnp.where(look.is_of(Kind.NEAR), judgement.good, carry.stepped),
         least=jnp.minimum(carry.least, values),
         home=jnp.where(look.is_of(Kind.HOME), here, carry.home),
         level=seen.level,

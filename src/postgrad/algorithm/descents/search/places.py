@@ -16,7 +16,7 @@ _EVEN = 4
 LINES, LOOKS = 6, 4
 _LINE_DECADES = 4.0
 # In more dimensions so few points are no lattice.
-_LATTICE = 6
+LATTICE = 6
 # Logarithmic distances span so many decades of the window.
 _DECADES = 6.0
 # Where the set is unbounded, the window is this many times |x|, or 1, to either side.
@@ -134,7 +134,7 @@ def along(
 def _even(groups: int, shift: Float[Array, " d"]) -> Float[Array, "groups each d"]:
     """Points of the unit cube."""
     d, count = shift.size, groups * EACH
-    if d <= _LATTICE:
+    if d <= LATTICE:
         root = float(np.max(np.roots([1.0] + [0.0] * (d - 1) + [-1.0, -1.0]).real))
         points = shift + np.arange(count)[:, None] * root ** -np.arange(1.0, d + 1.0)
     else:

@@ -30,7 +30,7 @@ from postgrad.numerics.lattice_keys import purpose
 from postgrad.problem.problem import Decision
 
 _NEWS = 9.0  # a move of this many times its expected square is news, not noise
-_RESTLESS, _UNRESOLVED = 0.02, 0.01  # shares of the cost from which on a stage warns
+_RESTLESS, _UNRESOLVED = 0.02, 0.02  # shares of the cost from which on a stage warns
 
 
 class Search(Descent):
@@ -132,8 +132,9 @@ class Search(Descent):
         gap = jnp.mean(held.values - end.least) / groups
         ahead = saving(lane._replace(bend=bend), end.matrix, end.step)
         settled = ahead <= 0.1 * (sigma + noise) + 1e-9 * scale
-        # Where the cost jumps, what slopes promise is not to be had.
-        restless = (ahead > _RESTLESS * scale) & ~settled & ground.has_values & ~end.jumped
+        # At kinks, and where the cost jumps, what slopes promise is not to be had.
+        downhill = end.stepped & ~end.jumped & ground.has_values
+        restless = (ahead > _RESTLESS * scale) & ~settled & downhill
         unresolved = (gap > _UNRESOLVED * scale) & ground.has_values
         # A posterior that is none has no value, and must not pass for one that has settled.
         x_next = jnp.where(jnp.isnan(lane.value), jnp.nan, x_next)
@@ -145,6 +146,7 @@ class Search(Descent):
             settled=settled.astype(gain.dtype),
             doubt=jnp.where(restless, 2.0, jnp.where(unresolved, 1.0, 0.0)),
             switched=end.switched.astype(gain.dtype),
+            local_only=jnp.asarray(float(ground.local_only)),
         )
         shown = unknown(x)
         if ground.lanes >= FEWEST_SCOUTS:

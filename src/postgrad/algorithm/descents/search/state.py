@@ -69,6 +69,7 @@ class Carry(NamedTuple):
         compass: The next step along each coordinate, where values alone are believed.
         explained: Whether slopes explain how values change.
         jumped: Whether they did not at any look.
+        stepped: Whether the last step from the best place was taken.
         least: The least value that each group of draws has seen.
         other: The best place known in another valley.
         composed: What the best places of the lines make together.
@@ -88,6 +89,7 @@ class Carry(NamedTuple):
     compass: Float[Array, " d"]
     explained: Bool[Array, ""]
     jumped: Bool[Array, ""]
+    stepped: Bool[Array, ""]
     least: Float[Array, " G"]
     other: Float[Array, " d"]
     composed: Float[Array, " d"]
