@@ -127,3 +127,13 @@ def test_data_outside_the_support_are_refused_and_nothing_changes(belief, model,
         agent.observe(bad)
     for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(agent.state), strict=True):
         assert np.array_equal(old, new)
+
+
+def test_one_theta_for_several_coordinates_is_refused_at_once():
+    problem = pg.Problem(
+        lambda x, xi: jnp.sum((x - xi) ** 2),
+        lambda x, theta: dist.Normal(theta * jnp.ones(2), 1.0).to_event(1),
+        pg.feasible.Box(-5.0, 5.0),
+    )
+    with pytest.raises(pg.errors.ModelError, match=r"shape \(2,\).*shape \(\)"):
+        pg.Agent(problem, pg.beliefs.Normal(0.0, 1.0), np.ones(2))

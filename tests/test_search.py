@@ -288,10 +288,10 @@ def test_a_search_says_where_it_looks_at_one_valley_only(dimension, couples, loc
     agent = pg.Agent(
         pg.Problem(
             lambda x, xi: jnp.sum((x - xi) ** 2) + couples * jnp.sum(x) ** 2,
-            lambda x, theta: dist.Normal(theta * jnp.ones(dimension), 1.0).to_event(1),
+            lambda x, theta: dist.Normal(theta, 1.0).to_event(1),
             pg.feasible.Box(-5.0, 5.0),
         ),
-        pg.beliefs.Normal(0.0, 1.0),
+        pg.beliefs.Normal(np.zeros(dimension), 1.0),
         np.ones(dimension),
     )
     agent.observe(np.ones((1, dimension)))

@@ -130,6 +130,12 @@ def _agrees(belief: Conjugate, likelihood: Model, xs: Float[Array, "k ..."]) -> 
 
     def rest(x: Decision, y: Array) -> tuple[Array, Array]:
         statistics = belief.statistics(likelihood, x, y)
+        for known, new in zip(*map(jax.tree.leaves, (belief.data.value, statistics)), strict=True):
+            if known.shape != new.shape:
+                raise ValueError(
+                    f"an observation tells numbers of shape {new.shape}, and the prior is of shape "
+                    f"{known.shape}; give each coordinate a theta of its own, or use Particles"
+                )
         log_f = jax.vmap(lambda theta: log_density(likelihood(x, theta), y))(thetas)
         kernel = jax.vmap(lambda theta: belief.log_kernel(theta, statistics))(thetas)
         return log_f - kernel, jnp.max(jnp.abs(log_f)) + jnp.max(jnp.abs(kernel))
