@@ -12,6 +12,7 @@ from postgrad.algorithm.descents.search.places import (
     LINES,
     LOOKS,
     along,
+    fresh_places,
     places,
     window,
 )
@@ -75,10 +76,10 @@ def test_even_groups_cover_a_stretch_each_in_one_dimension():
 
 
 @pytest.mark.parametrize(
-    ("name", "widest"), [("corner", 0.1), ("reals", 0.1), ("matrix", 0.15), ("cube", 0.05)]
+    ("name", "widest"), [("corner", 0.15), ("reals", 0.15), ("matrix", 0.15), ("cube", 0.1)]
 )
 def test_even_groups_cover_each_coordinate_in_several(name, widest):
-    """A lattice leaves gaps of a few 48ths in a coordinate, a Latin hypercube of two at most."""
+    """A lattice leaves gaps of a few 24ths in a coordinate, a Latin hypercube of two at most."""
     found, _, x, (low, high) = looked_at(name)
     for stage in np.asarray(found.at):
         share = (stage.reshape(-1, x.size) - low) / (high - low)
@@ -131,3 +132,25 @@ def test_lines_stay_feasible_and_reach_both_ends(name):
         assert reached.min() < 0.1
         assert reached.max() > 0.9
         assert np.diff(np.sort(reached)).max() < 2 / 16
+
+
+def test_one_group_lies_on_the_diagonal_and_one_on_faces():
+    found, _, x, (low, high) = looked_at("cube")
+    for stage in np.asarray(found.at):
+        share = (stage.reshape(GROUPS, EACH, x.size) - low) / (high - low)
+        alike = [group for group in share if np.ptp(group, axis=1).max() < 1e-9]
+        assert len(alike) == 1
+        assert alike[0].min() < 0.01
+        assert alike[0].max() > 0.8
+        on_faces = [np.mean(group == 0.0) for group in share]
+        assert 0.3 < max(on_faces) < 0.7
+
+
+def test_fresh_places_fill_the_window_over_the_stages():
+    _, feasible, x, ends = looked_at("cube")
+    places = [np.asarray(fresh_places(feasible, x, ends, t)) for t in range(1, 65)]
+    share = (np.concatenate(places) - ends[0]) / (ends[1] - ends[0])
+    assert len(np.unique(share[:, 0])) == len(share)
+    for column in share.T:
+        gaps = np.diff(np.concatenate([[0.0], np.sort(column), [1.0]]))
+        assert gaps.max() < 0.03

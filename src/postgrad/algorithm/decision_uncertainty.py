@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PyTree
 from postgrad.beliefs.belief import first, log_likelihood
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import even_keys
+from postgrad.numerics.positive_solve import positive_solve
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Problem
 
@@ -139,7 +140,6 @@ def worth(
     """
     likelihood = problem.likelihood
     slopes = slopes - jnp.mean(slopes, axis=0)
-    inverse = jnp.linalg.inv(curvature)
     weight = (jnp.arange(_ROWS) < rows).astype(float)
 
     def believed_after(theta: PyTree, key: Array) -> Array:
@@ -149,7 +149,7 @@ def worth(
         return jnp.exp(log_f - logsumexp(log_f)) @ slopes
 
     def saved(slope: Array) -> Array:
-        ideal = (x.ravel() - inverse @ slope).reshape(x.shape)
+        ideal = (x.ravel() - positive_solve(curvature, slope)).reshape(x.shape)
         move = problem.feasible.project(ideal).ravel() - x.ravel()
         return jnp.maximum(-(slope @ move + 0.5 * move @ curvature @ move), 0.0)
 

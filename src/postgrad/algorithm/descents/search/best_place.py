@@ -14,6 +14,7 @@ from postgrad.algorithm.descents.search.local_step import (
     secant_update,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Seen, known_error, standard_error
+from postgrad.algorithm.descents.search.places import GROUPS
 from postgrad.algorithm.descents.search.state import Carry, Held
 
 
@@ -53,8 +54,10 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     compass = jnp.where(look.is_of(Kind.HOME, Kind.COMPOSE) | from_lane, 0.5 * lane.reach, compass)
     away = look.is_of(Kind.OTHER, Kind.COMPOSE) | (judge & (candidate > 0))
     switched = good & away & judgement.elsewhere
-    refused = judge & (look.turn > 0) & ~good & (candidate > 0) & judgement.elsewhere
-    other = jnp.where(switched, held.lane.x, jnp.where(refused, look.at[0], carry.other))
+    # Those of a scan are remembered, and whatever was left since.
+    found = lanes.x[jnp.arange(GROUPS) % on.lanes]
+    others = jnp.where(look.begins(Kind.JUDGE), found, carry.others)
+    others = others.at[0].set(jnp.where(switched, held.lane.x, others[0]))
     matrix = carry.matrix
     if not on.objective.additive:
         unknown_yet = from_lane & (on.stage.plan.number == 1)
@@ -68,9 +71,15 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         jnp.where(taken, seen.slopes, held.slopes),
         jnp.where(taken, seen.plain, held.plain),
     )
+    sure, slack = carry.sure, judgement.slack
+    if on.by_coordinate:
+        held = jax.tree.map(lambda new, old: jnp.where(judgement.falls, old, new), held, sure)
+        exact = (good & (slack == 0.0)) | judgement.falls
+        sure = jax.tree.map(lambda new, old: jnp.where(exact, new, old), held, sure)
+        slack = jnp.where(judgement.falls, 0.0, slack)
     return carry._replace(
-        held=held, matrix=matrix, compass=compass, other=other, composed=composed, gains=gains,
-        switched=carry.switched | switched,
+        held=held, sure=sure, slack=slack, matrix=matrix, compass=compass, others=others,
+        composed=composed, gains=gains, switched=carry.switched | switched,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from postgrad.algorithm.descents.search.places import (
     LINES,
     LOOKS,
     Places,
+    fresh_places,
     places,
     window,
 )
@@ -26,6 +27,7 @@ from postgrad.problem.problem import Decision
 _APART = 6  # steps from the best place of each group
 _LONGER = 3  # times as many steps follow a scan, and again in the first stages
 _SINGLE, _FIRST_SINGLE = 3, 8  # steps towards the optimum of a single theta
+_SELDOM = 16  # a scan at every so-many-th stage, and at stages 1, 2, 4 and 8
 _PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
 _FIRST = 10  # the first stages, in which little is known
 
@@ -54,6 +56,7 @@ class Ground:
         schedule: How many looks of each kind it takes.
         places: Where a scan looks.
         ends: Of each coordinate: see `window`.
+        fresh: Places that no stage has looked at.
     """
 
     def __init__(self, stage: Stage, x: Decision, state: Track):
@@ -77,10 +80,11 @@ class Ground:
             stage.thetas, self.scouts, purpose(root(plan), 1), plan.samples[1], x
         )
         t = plan.number
-        self.scans = ((t & (t - 1)) == 0) & self.has_values
+        self.scans = (((t & (t - 1)) == 0) | (t % _SELDOM == 0)) & self.has_values
         self.schedule = self._schedule()
         self.places = lax.cond(self.scans, self._places, self._no_places)
         self.ends = window(self.feasible, x)
+        self.fresh = fresh_places(self.feasible, x, self.ends, t)
 
     def _schedule(self) -> Schedule:
         plan, d = self.stage.plan, self.x.size
@@ -91,6 +95,7 @@ class Ground:
         longer = longer * jnp.where(early & self.has_values, _LONGER, 1)
         counts = {
             Kind.HOME: 1,
+            Kind.RECALL: int(self.has_values),
             Kind.OTHER: int(self.has_values),
             Kind.SCAN: jnp.where(self.scans, self.per_group, 0),
             Kind.APART: jnp.where(self.scans, _APART, 0),

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm.descents.search.ground import Ground
-from postgrad.algorithm.descents.search.local_step import taken_by_coordinate
+from postgrad.algorithm.descents.search.local_step import saving, taken_by_coordinate
 from postgrad.algorithm.descents.search.looks import Kind, Seen, known_error
 from postgrad.algorithm.descents.search.state import Carry
 
@@ -23,6 +23,8 @@ class Judgement(NamedTuple):
         values: F there by each group.
         explained: Whether slopes explain how values change.
         elsewhere: Whether the place is farther off than steps reach: in another valley.
+        slack: By how much the values may be off that were put together by coordinates.
+        falls: Whether they were, and the last place whose value is sure becomes the best one again.
     """
 
     good: Bool[Array, ""]
@@ -31,13 +33,16 @@ class Judgement(NamedTuple):
     values: Float[Array, " G"]
     explained: Bool[Array, ""]
     elsewhere: Bool[Array, ""]
+    slack: Float[Array, ""]
+    falls: Bool[Array, ""]
 
 
 def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     """Whether the place that was looked at is taken.
 
     A step is, if F is no higher there; a place in another valley only if F is lower by two standard
-    errors of the difference. Without values a step is, unless it ends steeply uphill.
+    errors of the difference, and by more than a step from the best place is likely to save.
+    Without values a step is taken, unless it ends steeply uphill.
 
     Args:
         on: What all looks share.
@@ -48,11 +53,8 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     near, finite = look.is_of(Kind.NEAR), jnp.isfinite(seen.value)
     move = look.at[0] - held.lane.x
     elsewhere = jnp.any(jnp.abs(move) > held.lane.reach)
-    # Values that were put together by coordinates are not exact enough to tell.
-    exact = look.turn == 0 if on.by_coordinate else True
-    told = near & finite & exact
     explained = _explained(carry, seen, move) if on.has_values else jnp.asarray(True)
-    explained = jnp.where(told, explained, carry.explained)
+    explained = jnp.where(near & finite, explained, carry.explained)
     if on.has_values:
         lower = _is_lower(carry, seen, on.noisy)
     else:
@@ -61,7 +63,8 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     far_enough = elsewhere | ~look.is_of(Kind.OTHER)
     good = look.is_of(Kind.HOME) | (single & finite & lower & far_enough)
     if not on.by_coordinate:
-        return Judgement(good, good, seen.value, seen.values, explained, elsewhere)
+        never, exact = jnp.asarray(False), jnp.zeros(())
+        return Judgement(good, good, seen.value, seen.values, explained, elsewhere, exact, never)
     # Each coordinate is judged by itself, until the last step looks at what that made.
     last = near & look.last
     alone = near & ~last & carry.explained & explained & finite
@@ -70,7 +73,13 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     value = jnp.where(alone, held.lane.value + change, seen.value)
     shares = 0.5 * (seen.slopes + held.slopes) * move
     values = jnp.where(alone, held.values + shares @ taken, seen.values)
-    return Judgement(good | alone | last, taken, value, values, explained, elsewhere)
+    bend = 0.5 * jnp.abs((seen.slope - held.lane.slope) * move)
+    slack = jnp.where(alone, carry.slack + jnp.sum(jnp.where(taken, bend, 0.0)), 0.0)
+    good = good | alone | last
+    slack = jnp.where(good, slack, carry.slack)
+    worse = jnp.mean(seen.values - carry.sure.values) > 0.0
+    falls = (last & worse) | (near & carry.explained & ~explained)
+    return Judgement(good, taken, value, values, explained, elsewhere, slack, falls)
 
 
 def _is_lower(carry: Carry, seen: Seen, noisy: bool) -> Bool[Array, ""]:
@@ -80,7 +89,9 @@ def _is_lower(carry: Carry, seen: Seen, noisy: bool) -> Bool[Array, ""]:
     # Slopes are more exact than differences of values that differ by rounding.
     blur = _BEYOND_NOISE * error if noisy else 0.0
     downhill = look.is_of(Kind.NEAR) & carry.explained
-    needed = jnp.where(downhill, 1e-11 * seen.size + blur, -_BEYOND_NOISE * error)
+    promised = saving(carry.held.lane, carry.matrix, carry.step)
+    ahead = jnp.where(look.is_of(Kind.OTHER) & carry.explained, jnp.maximum(promised, 0.0), 0.0)
+    needed = jnp.where(downhill, 1e-11 * seen.size + blur, -_BEYOND_NOISE * error - ahead)
     here = look.is_of(Kind.NEAR) | (look.is_of(Kind.JUDGE) & (carry.candidate == 0))
     needed = jnp.where(here & ~downhill, 0.0, needed)
     down = jnp.mean(better)
@@ -93,4 +104,5 @@ def _explained(carry: Carry, seen: Seen, move: Float[Array, " d"]) -> Bool[Array
     between = seen.values - held.values - 0.5 * jnp.sum((seen.slopes + held.slopes) * move, axis=-1)
     bend = 0.5 * jnp.sum(jnp.abs((seen.slope - held.lane.slope) * move))
     rounding = 1e-9 * (jnp.abs(seen.value) + jnp.abs(held.lane.value))
-    return jnp.abs(jnp.mean(between)) <= 4.0 * known_error(between) + bend + rounding
+    allowed = 4.0 * known_error(between) + bend + rounding + carry.slack
+    return jnp.abs(jnp.mean(between)) <= allowed

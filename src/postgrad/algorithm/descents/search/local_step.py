@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from postgrad.numerics.positive_solve import positive_solve
 from postgrad.problem.feasible import FeasibleSet
 
 FAR = 1e150  # no limit; and a square that is still a number
@@ -168,7 +169,7 @@ def quadratic_step(
         push = lane.slope + matrix @ ahead
         return _projected(feasible, shape, scaled, ahead - push / metric), step
 
-    free = -jnp.linalg.solve(matrix, lane.slope)
+    free = -positive_solve(matrix, lane.slope)
     start = _projected(feasible, shape, scaled, free)
     bound, _ = lax.fori_loop(0, _PROJECTIONS, improve, (start, start))
     inside = feasible.violation((lane.x + free).reshape(shape)) <= 0.0
@@ -207,7 +208,9 @@ def secant_update(
     usable = usable & (jnp.abs(found) > 4.0 * jnp.nan_to_num(error))
     expected, top = (jnp.where(usable, each, 1.0) for each in (expected, top))
     new = matrix - jnp.outer(along, along) / expected + jnp.outer(change, change) / top
-    return jnp.where(usable, new, matrix)
+    # Damped, no curvature falls to less than a fifth; what falls further is rounding.
+    sound = jnp.all(jnp.diagonal(new) >= 1e-3 * jnp.diagonal(matrix))
+    return jnp.where(usable & sound, new, matrix)
 
 
 def measured_update(

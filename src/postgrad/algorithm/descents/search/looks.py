@@ -15,16 +15,17 @@ class Kind(enum.IntEnum):
     """What a look is for. A stage takes its looks in this order."""
 
     HOME = 0  # at x_t
-    OTHER = 1  # at the best place known in another valley
-    SCAN = 2  # at places of the whole set, one for each group of draws
-    APART = 3  # a step from the best place of each group
-    JUDGE = 4  # at the best place of the group around x_t, then of all groups
-    LINE = 5  # along a coordinate through the best place, a place for each group
-    COMPOSE = 6  # at what the best places of the lines make together
-    PROBE = 7  # beside the best place, for each group along another coordinate
-    NEAR = 8  # a step from the best place
-    SCOUT = 9  # by each of some single thetas: at the best place, then towards its own optimum
-    END = 10
+    RECALL = 1  # at places that are remembered, one for each group of draws
+    OTHER = 2  # at the best of these
+    SCAN = 3  # at places of the whole set, one for each group of draws
+    APART = 4  # a step from the best place of each group
+    JUDGE = 5  # at the best place of the group around x_t, then of all groups
+    LINE = 6  # along a coordinate through the best place, a place for each group
+    COMPOSE = 7  # at what the best places of the lines make together
+    PROBE = 8  # beside the best place, for each group along another coordinate
+    NEAR = 9  # a step from the best place
+    SCOUT = 10  # by each of some single thetas: at the best place, then towards its own optimum
+    END = 11
 
 
 class Look(NamedTuple):

@@ -32,9 +32,12 @@ def look_around(on: Ground) -> Carry:
     nowhere = jnp.full(d, jnp.inf)
     lane = Lane(x, jnp.asarray(jnp.inf), zeros, state.bend, state.reach, -nowhere, nowhere)
     every = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (lanes, *leaf.shape)), lane)
+    held = Held(lane, jnp.full(on.groups, jnp.inf), none, zeros)
     start = Carry(
         look=on.schedule.look(jnp.zeros((), jnp.int32), jnp.broadcast_to(x, (lanes, d))),
-        held=Held(lane, jnp.full(on.groups, jnp.inf), none, zeros),
+        held=held,
+        sure=held,
+        slack=jnp.zeros(()),
         lanes=every,
         candidate=jnp.zeros((), jnp.int32),
         matrix=state.matrix,
@@ -44,7 +47,8 @@ def look_around(on: Ground) -> Carry:
         jumped=~state.explained,
         stepped=jnp.asarray(False),
         least=jnp.full(on.groups, jnp.inf),
-        other=state.other,
+        others=state.others,
+        recalled=x,
         composed=x,
         gains=zeros,
         switched=jnp.asarray(False),
@@ -68,7 +72,9 @@ def _body(on: Ground, carry: Carry) -> Carry:
     there = Scouted(seen.lane_slopes, seen.costs, seen.squares)
     here = jnp.stack([seen.slope, standard_error(seen.slopes)])
     values = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.values), jnp.inf, seen.values)
+    lowest = jnp.argmin(seen.values - carry.held.values)
     after = after._replace(
+        recalled=jnp.where(look.is_of(Kind.RECALL), look.at[lowest], carry.recalled),
         explained=judgement.explained,
         jumped=carry.jumped | ~judgement.explained,
         stepped=jnp.where(look.is_of(Kind.NEAR), judgement.good, carry.stepped),

@@ -13,8 +13,9 @@ from postgrad.algorithm.descents.search.local_step import (
     step_along,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Look
-from postgrad.algorithm.descents.search.places import along
+from postgrad.algorithm.descents.search.places import GROUPS, along
 from postgrad.algorithm.descents.search.state import Carry
+from postgrad.numerics.positive_solve import positive_solve
 
 
 def with_next_look(on: Ground, carry: Carry) -> Carry:
@@ -45,9 +46,12 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     if on.by_coordinate:  # what was put together by coordinates is looked at once more
         one = jnp.where(look.last, held.lane.x, one)
     one = jnp.where(look.is_of(Kind.JUDGE), lanes.x[candidate], one)
-    one = jnp.where(look.is_of(Kind.OTHER), on.state.other, one)
+    one = jnp.where(look.is_of(Kind.OTHER), carry.recalled, one)
     listed = on.places.at[jnp.clip(look.turn, 0, on.per_group - 1)][on.group]
     each = jnp.where(look.is_of(Kind.SCAN), listed, lanes.x + jnp.where(begins, 0.0, steps))
+    known = carry.others[(on.group + on.stage.plan.number) % GROUPS]  # by other draws every time
+    recalled = jnp.where(on.group[:, None] % 2 == 0, known, on.fresh[on.group // 2])
+    each = jnp.where(look.is_of(Kind.RECALL), recalled, each)
     if not on.objective.additive:
         beside = _beside(on, held.lane, look)
         each = jnp.where(look.is_of(Kind.PROBE), beside[on.group], each)
@@ -58,7 +62,7 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
         )  # fmt: skip
         each = jnp.where(look.is_of(Kind.LINE), line[on.group], each)
         one = jnp.where(look.is_of(Kind.COMPOSE), carry.composed, one)
-    apart = look.is_of(Kind.SCAN, Kind.APART, Kind.SCOUT, Kind.PROBE, Kind.LINE)
+    apart = look.is_of(Kind.RECALL, Kind.SCAN, Kind.APART, Kind.SCOUT, Kind.PROBE, Kind.LINE)
     look = look._replace(at=jnp.where(apart, each, one))
     return carry._replace(look=look, lanes=lanes, candidate=candidate, step=step)
 
@@ -84,7 +88,7 @@ def _steps_of_lanes(on: Ground, lanes: Lane, matrix: Array, look: Look) -> Float
         return jax.vmap(lambda lane: next_step(on.feasible, shape, lane))(lanes)
     ways = jnp.where(
         look.is_of(Kind.SCOUT),
-        -jnp.linalg.solve(matrix, lanes.slope.T).T,
+        -positive_solve(matrix, lanes.slope),
         -lanes.slope / lanes.bend,
     )
     return jax.vmap(lambda lane, way: step_along(on.feasible, shape, lane, way))(lanes, ways)

@@ -17,6 +17,7 @@ LINES, LOOKS = 6, 4
 _LINE_DECADES = 4.0
 # In more dimensions so few points are no lattice.
 LATTICE = 6
+_FRESH = 4  # places that are new at every stage
 # Logarithmic distances span so many decades of the window.
 _DECADES = 6.0
 # Where the set is unbounded, the window is this many times |x|, or 1, to either side.
@@ -55,7 +56,8 @@ def places(feasible: FeasibleSet, x: Float[Array, "..."], number: Int[Array, ""]
     the high end that are spread evenly on a logarithmic scale, for sets that are wide beside what
     matters. In one coordinate each of the even groups has a stretch of the window for itself; in
     several they are points of a lattice (the generalised golden ratio of Roberts, 2018), and in
-    many of a Latin hypercube: every coordinate by itself is spread evenly.
+    many of a Latin hypercube: every coordinate by itself is spread evenly. One group of them lies
+    on the diagonal, and one on faces of the set.
     """
     low, high = window(feasible, x)
     flat, d = x.ravel(), x.size
@@ -70,10 +72,18 @@ def places(feasible: FeasibleSet, x: Float[Array, "..."], number: Int[Array, ""]
         ladder = jnp.broadcast_to(ladder, (GROUPS - _EVEN, EACH, 1))
         gap = 1.0 / (_EVEN * EACH)
     else:
-        even, ladder = _even(_EVEN, shift), _even(GROUPS - _EVEN, shift)
+        even, ladder = _even(_EVEN - 1, shift), _even(GROUPS - _EVEN, shift)
         gap = 0.5 * (_EVEN * EACH) ** (-1.0 / d)
     sign = jnp.where(jnp.arange(EACH)[:, None] % 2 == 0, 1.0, -1.0)
-    if d > 1:  # each coordinate goes its own way
+    if d > 1:
+        # All alike: what is good in all coordinates together only is on no line along one.
+        share = (jnp.arange(EACH) + shift[0]) / EACH
+        alike = jnp.where(jnp.arange(EACH) % 2 == 0, share, 10.0 ** (-_DECADES * share))
+        # And some coordinates at their low end exactly: to do nothing there may save a fixed cost.
+        faces = jnp.where((even[-1] * 64.0) % 1.0 < 0.5, 0.0, even[-1])
+        diagonal = jnp.broadcast_to(alike[:, None], (EACH, d))
+        even = jnp.concatenate([even[:-1], jnp.stack([faces, diagonal])])
+        # each coordinate goes its own way
         sign = jnp.where((ladder * 64.0) % 1.0 < 0.5, 1.0, -1.0)
     near = wide * 10.0 ** (-_DECADES * ladder) * 0.5
     around = flat + sign * near
@@ -91,6 +101,28 @@ def places(feasible: FeasibleSet, x: Float[Array, "..."], number: Int[Array, ""]
     # Group 0 stays near x; a decade above the places of this list lies the next one.
     turned = jnp.roll(at, 4, axis=0), jnp.roll(apart, 4, axis=0)
     return Places(turned[0], jnp.maximum(turned[1], 1e-300))
+
+
+def fresh_places(
+    feasible: FeasibleSet,
+    x: Float[Array, "..."],
+    ends: tuple[Float[Array, " d"], Float[Array, " d"]],
+    number: Int[Array, ""],
+) -> Float[Array, "4 d"]:
+    """The next four places of a sequence that fills the window over the stages.
+
+    Args:
+        feasible: The feasible set.
+        x: Any decision.
+        ends: See `window`.
+        number: The stage.
+    """
+    low, wide = ends[0], ends[1] - ends[0]
+    metric = (jnp.where(wide > 0, wide, 1.0) ** -2.0).reshape(x.shape)
+    points = (0.5 + (_FRESH * number + jnp.arange(_FRESH))[:, None] * _steps(x.size)) % 1.0
+    return jax.vmap(lambda u: feasible.project((low + wide * u).reshape(x.shape), metric).ravel())(
+        points
+    )
 
 
 def along(
@@ -131,12 +163,17 @@ def along(
     return jax.vmap(feasibly)(values)
 
 
+def _steps(d: int) -> Float[np.ndarray, " d"]:
+    """From point to point of a sequence that fills the unit cube (Roberts, 2018)."""
+    root = float(np.max(np.roots([1.0] + [0.0] * (d - 1) + [-1.0, -1.0]).real))
+    return root ** -np.arange(1.0, d + 1.0)
+
+
 def _even(groups: int, shift: Float[Array, " d"]) -> Float[Array, "groups each d"]:
     """Points of the unit cube."""
     d, count = shift.size, groups * EACH
     if d <= LATTICE:
-        root = float(np.max(np.roots([1.0] + [0.0] * (d - 1) + [-1.0, -1.0]).real))
-        points = shift + np.arange(count)[:, None] * root ** -np.arange(1.0, d + 1.0)
+        points = shift + np.arange(count)[:, None] * _steps(d)
     else:
         ranks = np.random.default_rng(0).permuted(np.tile(np.arange(count), (d, 1)), axis=1).T
         points = shift + ranks / count

@@ -7,6 +7,8 @@ objective stands in the program once.
 
 from typing import ClassVar
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
@@ -23,12 +25,15 @@ from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.local_step import FAR, saving
 from postgrad.algorithm.descents.search.looks import standard_error
 from postgrad.algorithm.descents.search.loop import look_around
+from postgrad.algorithm.descents.search.places import GROUPS
 from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Track, root
 from postgrad.algorithm.sampled_objective import draw_thetas
 from postgrad.beliefs import Belief
 from postgrad.numerics.lattice_keys import purpose
+from postgrad.numerics.positive_solve import positive_solve
 from postgrad.problem.problem import Decision
 
+_BLOCKED = 0.5  # the share of single thetas whose steps all failed from which on they tell nothing
 _NEWS = 9.0  # a move of this many times its expected square is news, not noise
 _RESTLESS, _UNRESOLVED = 0.02, 0.02  # shares of the cost from which on a stage warns
 
@@ -74,7 +79,7 @@ class Search(Descent):
             jnp.asarray(np.eye(0 if additive else d)),
             ones,
             jnp.asarray(FAR, float),
-            x.ravel().astype(float),
+            jnp.asarray(np.tile(np.ravel(x).astype(float), (GROUPS, 1))),
             jnp.asarray(True),
         )
 
@@ -111,7 +116,7 @@ class Search(Descent):
         ideal = end.lanes.x - jnp.mean(end.lanes.x, axis=0)
         sigma = jnp.mean(cost_of(ideal))
         off = held.slopes - jnp.mean(held.slopes, axis=0)
-        wrong = off / bend if objective.additive else jnp.linalg.solve(bends, off.T).T
+        wrong = off / bend if objective.additive else positive_solve(bends, off)
         wrong = jnp.clip(wrong, -lane.reach, lane.reach)
         groups = ground.groups
         noise = jnp.sum(cost_of(wrong)) / max(groups * (groups - 1), 1)
@@ -162,9 +167,17 @@ class Search(Descent):
                 )
                 told = told._replace(squares=squares)
             shown = outlook(decision, end.lanes.x, end.lanes.value, told, saved)
+            # By slopes, nobody finds the best decision of a theta where costs jump or bend sharply.
+            stands = jnp.all(end.lanes.x == lane.x, axis=1)
+            blocked = stands & jnp.any(jnp.abs(end.look.at - end.lanes.x) > 0.0, axis=1)
+            blocked = blocked | jnp.all(told.slopes == 0.0, axis=1)  # a plateau
+            lost = end.jumped | (jnp.mean(blocked) > _BLOCKED)
+            nothing = unknown(x)
+            nothing = eqx.tree_at(lambda o: o.aleatoric, nothing, shown.aleatoric)
+            shown = jax.tree.map(lambda new, old: jnp.where(lost, new, old), nothing, shown)
         spread = jnp.std(end.lanes.x, axis=0)
         low, high = ground.ends
         reach = 4.0 * jnp.maximum(jnp.maximum(spread, jnp.abs(x_next - flat)), jnp.abs(end.step))
         reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * (high - low)))
-        track = Track(bend, end.matrix, reach, left, end.other, end.explained)
+        track = Track(bend, end.matrix, reach, left, end.others, end.explained)
         return x_next.reshape(x.shape), track, course, shown

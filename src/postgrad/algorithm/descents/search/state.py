@@ -44,7 +44,7 @@ class Track(eqx.Module):
         matrix: The curvature of F, where coordinates interact; else empty.
         reach: How far the minimum may be expected to move, in each coordinate.
         variance: What simulation noise has left in x_t, as the expected excess of its cost.
-        other: The best place known outside the valley of x_t.
+        others: The best places of the groups of the last scan, any of which may become the best.
         explained: Whether slopes explained values when last compared.
     """
 
@@ -52,7 +52,7 @@ class Track(eqx.Module):
     matrix: Float[Array, "k k"]
     reach: Float[Array, " d"]
     variance: Float[Array, ""]
-    other: Float[Array, " d"]
+    others: Float[Array, "8 d"]
     explained: Bool[Array, ""]
 
 
@@ -62,6 +62,8 @@ class Carry(NamedTuple):
     Attributes:
         look: The next look.
         held: The best place so far by all draws.
+        sure: The same, of the places whose values were looked at and not put together.
+        slack: By how much the values of `held` may be off.
         lanes: The best place of each lane: of groups of draws, and in the end of single thetas.
         candidate: The group whose best place is looked at by all draws.
         matrix: The curvature of F, where coordinates interact; else empty.
@@ -71,7 +73,8 @@ class Carry(NamedTuple):
         jumped: Whether they did not at any look.
         stepped: Whether the last step from the best place was taken.
         least: The least value that each group of draws has seen.
-        other: The best place known in another valley.
+        others: Places that are remembered: see `Track`.
+        recalled: The best of these by the group that looked at it.
         composed: What the best places of the lines make together.
         gains: By how much F changes along each of them.
         switched: Whether the search went to another valley.
@@ -82,6 +85,8 @@ class Carry(NamedTuple):
 
     look: Look
     held: Held
+    sure: Held
+    slack: Float[Array, ""]
     lanes: Lane
     candidate: Int[Array, ""]
     matrix: Float[Array, "k k"]
@@ -91,7 +96,8 @@ class Carry(NamedTuple):
     jumped: Bool[Array, ""]
     stepped: Bool[Array, ""]
     least: Float[Array, " G"]
-    other: Float[Array, " d"]
+    others: Float[Array, "8 d"]
+    recalled: Float[Array, " d"]
     composed: Float[Array, " d"]
     gains: Float[Array, " d"]
     switched: Bool[Array, ""]

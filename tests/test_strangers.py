@@ -1,0 +1,148 @@
+"""What broke the search when somebody tried it who had not seen it, each against a closed form."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import postgrad as pg
+
+CENTRES = np.array([10.0, 35.0, 60.0, 85.0])
+
+
+def test_a_valley_that_emerges_between_scans_is_found():
+    """The prior is for the first centre; data are of the third, which overtakes it in time."""
+    problem = pg.Problem(
+        lambda x, k: 1.0 - jnp.exp(-((x - jnp.asarray(CENTRES)[k.astype(int)]) ** 2) / 50.0),
+        lambda x, theta: dist.Categorical(theta),
+        pg.feasible.Box(0.0, 100.0),
+    )
+    agent = pg.Agent(problem, pg.beliefs.Dirichlet(jnp.array([60.0, 20.0, 1.0, 1.0])), x=50.0)
+    rng, places = np.random.default_rng(0), np.linspace(0.0, 100.0, 2001)
+    for _ in range(40):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("warnings.warn", lambda *_, **__: None)  # the data contradict the prior
+            agent.observe(rng.choice(4, 4, p=[0.05, 0.1, 0.75, 0.1]))
+        chances = np.asarray(agent.belief.concentration)
+        chances = chances / chances.sum()
+
+        def cost(x, chances=chances):
+            return 1.0 - np.exp(-((x[..., None] - CENTRES) ** 2) / 50.0) @ chances
+
+        assert cost(agent.decision) <= 1.05 * cost(places).min()
+    assert agent.decision == pytest.approx(60.0, abs=0.5)
+
+
+@pytest.mark.parametrize("start", [np.linspace(5, 900, 10), np.linspace(900, 5, 10)])
+def test_parts_that_are_worth_something_together_only(start):
+    """As many of each part as of the scarcest are sold; no line along one coordinate helps."""
+    prices = np.linspace(1.0, 2.0, 10)
+    worth = 2.0 * prices.sum()
+    problem = pg.Problem(
+        lambda x, xi: jnp.asarray(prices) @ x - worth * jnp.minimum(jnp.min(x), xi),
+        lambda x, theta: dist.Poisson(theta),
+        pg.feasible.Box(np.zeros(10), np.full(10, 1000.0)),
+    )
+    agent = pg.Agent(problem, pg.beliefs.Gamma(2.0, 0.02), start)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        agent.observe(rng.poisson(80, 5).astype(float))
+    xi = rng.poisson(rng.gamma(agent.belief.concentration, 1 / agent.belief.rate, 100_000))
+
+    def cost(x):
+        return prices @ x - worth * np.minimum(x.min(), xi).mean()
+
+    best = min(cost(np.full(10, float(n))) for n in range(60, 100))
+    assert cost(agent.decision) <= best + 0.02 * abs(best)
+
+
+@pytest.mark.parametrize("start", [0.0, 400.0])
+@pytest.mark.parametrize("level", [0.0, 1e6])
+def test_flat_directions_and_kinks_break_nothing(start, level):
+    """Transport from two depots to three shops: curvature is nil, or that of a kink."""
+    ways = jnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
+
+    def cost(x, xi):
+        unmet = 10.0 * jnp.sum(jnp.maximum(xi - x.sum(0), 0))
+        return level + jnp.sum(ways * x) + unmet + 50.0 * jnp.maximum(x[0].sum() - 40.0, 0)
+
+    problem = pg.Problem(
+        cost,
+        lambda x, theta: dist.Poisson(theta).to_event(1),
+        pg.feasible.Box(np.zeros((2, 3)), np.full((2, 3), 500.0)),
+    )
+    agent = pg.Agent(
+        problem, pg.beliefs.Gamma(np.full(3, 2.0), 0.1), np.full((2, 3), start), samples=(128, 16)
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(14):
+        agent.observe(rng.poisson([25, 10, 40], (4, 3)).astype(float))
+        assert np.all(np.isfinite(agent.decision))
+
+
+@pytest.mark.parametrize("start", [[80.0, 200.0, 50.0], [0.0, 0.0, 0.0]])
+def test_suppliers_with_fixed_charges(start):
+    """Best is to order from one of three, and nothing at all from the others."""
+    fixed, each = np.array([200.0, 400.0, 80.0]), np.array([2.0, 1.0, 4.0])
+
+    def cost(x, xi):
+        charges = jnp.sum(jnp.where(x > 1e-9, jnp.asarray(fixed), 0.0))
+        return charges + jnp.asarray(each) @ x + 15.0 * jnp.maximum(xi - x.sum(), 0)
+
+    problem = pg.Problem(
+        cost,
+        lambda x, theta: dist.Poisson(theta),
+        pg.feasible.Box(np.zeros(3), np.array([80.0, 200.0, 50.0])),
+    )
+    agent = pg.Agent(problem, pg.beliefs.Gamma(2.0, 0.02), np.asarray(start))
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        agent.observe(rng.poisson(70, 3).astype(float))
+    assert agent.decision[0] == pytest.approx(80.0, abs=2.0)
+    assert np.all(agent.decision[1:] <= 1e-9)  # below which nothing is charged
+
+
+def test_a_stayer_is_not_judged_by_a_place_that_the_posterior_has_left():
+    """Two segments of customers: x_t is compared with another valley by what a step would save."""
+    points = pg.beliefs.product_grid(
+        {"share": jnp.linspace(0.1, 0.9, 17), "worth": jnp.linspace(5.0, 15.0, 11)}
+    )
+
+    def demand(price, theta):
+        low = theta["share"] * jax.nn.sigmoid((theta["worth"] - price) * 3)
+        return 100 * (low + (1 - theta["share"]) * jax.nn.sigmoid((60 - price) / 2)) + 1e-6
+
+    problem = pg.Problem(
+        lambda x, xi: -x * xi,
+        lambda x, theta: dist.Poisson(demand(x, theta)),
+        pg.feasible.Box(0.0, 100.0),
+    )
+    agent = pg.Agent(problem, pg.beliefs.Grid(points), x=8.0)
+    rng, prices = np.random.default_rng(0), np.linspace(0.0, 100.0, 2001)
+    truth = {"share": 0.85, "worth": 12.0}
+    revenue = jax.jit(jax.vmap(lambda x: jax.vmap(lambda theta: -x * demand(x, theta))(points)))
+    for t in range(1, 31):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("warnings.warn", lambda *_, **__: None)
+            agent.observe(rng.poisson(demand(agent.decision, truth), 2).astype(float))
+        if t >= 5:
+            chances = np.asarray(agent.belief.probabilities)
+            best = (np.asarray(revenue(prices)) @ chances).min()
+            own = (np.asarray(revenue(np.atleast_1d(agent.decision))) @ chances)[0]
+            assert own <= best + 0.06 * abs(best), t
+
+
+def test_an_interval_that_slopes_cannot_find_is_none():
+    """Of a staircase, thetas do not show where their optima are: rather nothing than zero."""
+    problem = pg.Problem(
+        lambda x, xi: 5 * jnp.ceil(x / 10) + 4 * jnp.maximum(xi - 10 * jnp.ceil(x / 10), 0),
+        lambda x, theta: dist.Poisson(theta),
+        pg.feasible.Box(0.0, 500.0),
+    )
+    agent = pg.Agent(problem, pg.beliefs.Gamma(2.0, 0.02), 10.0)
+    agent.observe(80.0)
+    outlook = agent.info.outlook
+    assert np.isnan(outlook.low)
+    assert np.isnan(outlook.high)
+    assert "between" not in str(agent.explain())
