@@ -233,7 +233,8 @@ class Agent(AbstractContextManager["Agent"]):
             StepSizeError: If the schedule has come to a step size that is not positive.
             ModelError: If the model is no proper distribution at x.
             DivergenceError: If the gradient or the new decision is not finite.
-            StoreError: If the batch could not be stored. It then does not count.
+            StoreError: If the batch could not be stored. It then does not count, unless the message
+                says that it may: then deliver it again with the same id.
         """
         key = None if id is None else as_name(id, BatchError, "id")
         rows = as_rows(batch, self._stream.event_shape)
@@ -323,7 +324,7 @@ class Agent(AbstractContextManager["Agent"]):
 
         Raises:
             SettingError: If there was no such stage.
-            StoreError: If it could not be stored. Nothing has changed then.
+            StoreError: If it could not be stored. Nothing has changed then, unless it says so.
         """
         with self._database.lock:
             while True:

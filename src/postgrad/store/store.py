@@ -9,7 +9,7 @@ from postgrad.store.batch_rows import BatchRows
 from postgrad.store.database import Database
 from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import DAMAGED, EVERY, StateRows
-from postgrad.store.stored_state import Batch, StoredState, StreamHead
+from postgrad.store.stored_state import Batch, Commit, StoredState, StreamHead
 from postgrad.store.stream_list import check_streams, find_stream
 
 FixedArrays = tuple[str, bytes]
@@ -61,8 +61,10 @@ class Store:
             if new:
                 number = check_streams(self.database) + 1
                 self.database.insert("streams", number, self._name, settings)
-                head = StreamHead(saved, 1, BatchRows(self.database, number).chain(0))
+                chain = BatchRows(self.database, number).chain(0)
+                nothing, head = StreamHead(saved, 0, chain), StreamHead(saved, 1, chain)
                 StateRows(self.database, number, self.array_headers).insert("heads", head)
+                self.database.note(Commit(number, nothing, head))
         self._find()
         return None if new else self.settings
 
@@ -79,13 +81,17 @@ class Store:
         # later stage, and the state is no longer the latest.
         if last != expected and self.is_current(head):
             raise self.database.error(f"the last batches are missing, or one {DAMAGED}")
-        _, acknowledged = self.database.marked_commits.get(self._stream, (b"", 0))
-        if acknowledged > head.commits:
+        mark = self.database.marked_commits.get(self._stream)
+        if mark is not None and not mark.allows(head):
             if not self.database.recover:
+                missing = mark.commits - head.commits
+                what = (
+                    f"{missing} acknowledged batches are" if missing else "an acknowledged batch is"
+                )
                 raise self.database.error(
-                    f"{acknowledged - head.commits} acknowledged batches are missing: the "
-                    f"database or its log was damaged or replaced; restore all of its files from "
-                    f"a backup, or go on from the last good state with Agent(..., recover=True)"
+                    f"{what} missing: the database or its log was damaged or replaced, or written "
+                    f"by several that share no locks; restore all of its files from a backup, or "
+                    f"go on from the last good state with Agent(..., recover=True)"
                 )
             head = self.rebuild(head.saved, None)
         return head
@@ -108,7 +114,8 @@ class Store:
         Raises:
             StaleStateError: If another process has written since `head` was read;
                 nothing was stored.
-            StoreError: If the transaction failed; nothing was stored.
+            StoreError: If the transaction failed. Nothing was stored then, unless it says that it
+                may have been.
         """
         chain = self._batches.next_chain(head.chain, saved.stage, batch)
         new = StreamHead(saved, head.commits + 1, chain)
@@ -120,6 +127,7 @@ class Store:
             if saved.stage % EVERY == 0:
                 self._states.insert("checkpoints", new)
                 self._states.thin(saved.stage)
+            self.database.note(Commit(self._stream, head, new, without_id=batch.id is None))
         return new
 
     def go_back(
@@ -135,6 +143,7 @@ class Store:
         with self.database.transaction():
             self._states.update(head, new)
             self._drop_after(saved, fixed_arrays)
+            self.database.note(Commit(self._stream, head, new))
         return new
 
     def find(self, name: str) -> tuple[int, Batch] | None:
@@ -214,11 +223,13 @@ class Store:
         with self.database.transaction():
             stored = self._states.commits()
             known = stored if isinstance(stored, int) and stored < STAGES else 0
-            _, acknowledged = self.database.marked_commits.get(self._stream, (b"", 0))
+            mark = self.database.marked_commits.get(self._stream)
+            acknowledged = 0 if mark is None else mark.commits
             chain = self._batches.chain(saved.stage)
             head = StreamHead(saved, max(known, acknowledged) + 1, chain)
             self._drop_after(saved, fixed_arrays)
             self._states.insert("heads", head)
+            self.database.note(Commit(self._stream, None, head))
         return head
 
     def _drop_after(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> None:
