@@ -11,7 +11,7 @@ from postgrad.errors import StoreError
 from postgrad.store import schema
 from postgrad.store.checksum import Field, digest
 from postgrad.store.commit_marker import CommitMarker, Mark
-from postgrad.store.guards.opened_file import OpenedFile, hard_linked
+from postgrad.store.guards.opened_file import OpenedFile, wrong_before_opening
 from postgrad.store.guards.sqlite_errors import STILL_IN_DOUBT, advice, code, doubt
 from postgrad.store.guards.task_lock import TaskLock
 from postgrad.store.stored_state import Commit
@@ -68,7 +68,7 @@ class Database(AbstractContextManager["Database"]):
         self._undos: list[Callable[[], None]] = []
         self._commits: list[Commit] = []
         try:
-            if self.path is not None and (wrong := hard_linked(self.path)) is not None:
+            if self.path is not None and (wrong := wrong_before_opening(self.path)) is not None:
                 raise StoreError(wrong)
             # Read before the database: another process may commit, and mark it, at any time.
             self.marked_commits: dict[int, Mark]
