@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
@@ -11,6 +10,7 @@ from postgrad.errors import StoreError
 from postgrad.store import schema
 from postgrad.store.checksum import Field, digest
 from postgrad.store.commit_marker import CommitMarker, Mark
+from postgrad.store.guards.forks import close_at_forks
 from postgrad.store.guards.opened_file import OpenedFile, wrong_before_opening
 from postgrad.store.guards.sqlite_errors import STILL_IN_DOUBT, advice, code, doubt
 from postgrad.store.guards.task_lock import TaskLock
@@ -78,7 +78,7 @@ class Database(AbstractContextManager["Database"]):
             self.close()
             self._explain(error)
             raise
-        _open.add(self)
+        close_at_forks(self)
 
     def __repr__(self) -> str:
         place = "in memory" if self.path is None else repr(self.path)
@@ -194,6 +194,19 @@ class Database(AbstractContextManager["Database"]):
                 self._undos.clear()
                 self._mark_commits()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read in the block is of one moment, whatever other processes write."""
+        with self.lock:
+            whole = not self.connection.in_transaction
+            if whole:
+                self.rows("BEGIN")
+            try:
+                yield
+            finally:
+                if whole:
+                    self._undo(["ROLLBACK"])
+
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
@@ -274,6 +287,16 @@ class Database(AbstractContextManager["Database"]):
         with self.lock:
             self._closed = True
             self._disconnect()
+
+    def before_fork(self) -> None:
+        """Close the connection to a file, and let nobody open it again before `after_fork`."""
+        self.lock.threads.acquire()
+        if self.path is not None:
+            self._disconnect()
+
+    def after_fork(self) -> None:
+        """Go on, in the parent and in the child."""
+        self.lock.threads.release()
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -370,25 +393,3 @@ class Database(AbstractContextManager["Database"]):
                 self._explain(error)
             return str(error)
         return "" if found == "ok" else str(found).replace("\n", " ")
-
-
-# A connection must not be used on both sides of a fork, since locks belong to a process; nor can it
-# be closed in the child alone. So all are closed before the fork, and opened again when used.
-_open: "weakref.WeakSet[Database]" = weakref.WeakSet()
-_held: list[Database] = []
-
-
-def _before_fork() -> None:
-    for database in list(_open):
-        database.lock.threads.acquire()
-        _held.append(database)
-        if database.path is not None:
-            database._disconnect()
-
-
-def _after_fork() -> None:
-    while _held:
-        _held.pop().lock.threads.release()
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

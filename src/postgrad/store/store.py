@@ -9,7 +9,7 @@ from postgrad.store.batch_rows import BatchRows
 from postgrad.store.database import Database
 from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import DAMAGED, EVERY, StateRows
-from postgrad.store.stored_state import Batch, Commit, StoredState, StreamHead
+from postgrad.store.stored_state import Batch, Commit, StaleStateError, StoredState, StreamHead
 from postgrad.store.stream_list import check_streams, find_stream
 
 FixedArrays = tuple[str, bytes]
@@ -100,6 +100,10 @@ class Store:
         """Whether no process has written to the stream since `head` was read."""
         return self._states.commits() == head.commits
 
+    def is_past(self, head: StreamHead) -> bool:
+        """Whether a state is the latest, or one that no process has gone back from."""
+        return self._batches.holds(head.saved.stage, head.chain) or self.is_current(head)
+
     def append(
         self, head: StreamHead, batch: Batch, saved: StoredState, fixed_arrays: FixedArrays | None
     ) -> StreamHead:
@@ -162,9 +166,11 @@ class Store:
         """Stages and batches from stage `first` to stage `last`, read as they are asked for.
 
         Raises:
+            StaleStateError: If another process has gone back in the stream since this was called,
+                or before the last of these stages.
             StoreError: At the first batch that is damaged or missing.
         """
-        return self._batches.read(first, last)
+        return self._batches.read(first, last, self._states.commits())
 
     def alarms(self) -> list[tuple[int, str]]:
         """The stages and texts of all alarms.
@@ -174,6 +180,20 @@ class Store:
         """
         found = self._batches.where("alarm IS NOT NULL")
         return [(stage, batch.alarm) for stage, batch in found if batch.alarm is not None]
+
+    def latest(self) -> tuple[StreamHead, FixedArrays | None]:
+        """The latest state, and the arrays that stages do not change.
+
+        Raises:
+            StoreError: If they are damaged, or batches that were acknowledged are missing.
+        """
+        while True:
+            head = self.load()
+            try:
+                return head, self.fixed_arrays(head.saved)
+            except StoreError:  # another process may have replaced them meanwhile
+                if self.is_current(head):
+                    raise
 
     def checkpoint(self, stage: int) -> StoredState | None:
         """The last checkpoint up to a stage that is not damaged; None if there is none."""
@@ -193,27 +213,31 @@ class Store:
     def last_good(self, first: int) -> int:
         """The last stage up to which all batches after stage `first` can be read."""
         last = first
-        with suppress(StoreError):
+        with suppress(StoreError, StaleStateError):
             for stage, _ in self.batches(first + 1, STAGES - 2):
                 last = stage
         return last
 
     def verify(self, head: StreamHead) -> None:
-        """Read and check everything.
+        """Read and check everything, as of one moment.
 
         Raises:
+            StaleStateError: If another process has written since `head` was read.
             StoreError: If anything is damaged or missing.
         """
-        self.database.check_pages()
-        check_streams(self.database)
-        self.array_headers.forget()
-        for (number,) in self.database.rows("SELECT number FROM array_headers"):
-            self.array_headers.header(number)
-        for row in self._states.checkpoints(STAGES):
-            self._states.checkpoint(row)
-        self.fixed_arrays(head.saved)
-        for _ in self.batches(1, head.saved.stage):
-            pass
+        with self.database.snapshot():
+            if not self.is_current(head):
+                raise StaleStateError
+            self.database.check_pages()
+            check_streams(self.database)
+            self.array_headers.forget()
+            for (number,) in self.database.rows("SELECT number FROM array_headers"):
+                self.array_headers.header(number)
+            for row in self._states.checkpoints(STAGES):
+                self._states.checkpoint(row)
+            self.fixed_arrays(head.saved)
+            for _ in self.batches(1, head.saved.stage):
+                pass
 
     def rebuild(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> StreamHead:
         """Replace a damaged state by one computed anew; batches after it are removed.
