@@ -78,6 +78,10 @@ class BatchRows:
         Raises:
             StoreError: At the first batch that is damaged or missing.
         """
+        if not self._database.rows(
+            f"SELECT 1 FROM batches WHERE stream = ? AND {condition} LIMIT 1", self._stream, *values
+        ):
+            return
         # With the batches before them, by one statement: another process may write between two.
         rows = self._database.rows(
             f"WITH found AS MATERIALIZED "

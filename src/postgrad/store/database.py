@@ -139,10 +139,7 @@ class Database(AbstractContextManager["Database"]):
         """All rows that an SQL statement gives; errors of SQLite become `StoreError`s."""
         with self.lock:
             try:
-                connection = self.connection
-                if self._depth == 0:
-                    self._check_file()
-                return connection.execute(statement, values).fetchall()
+                return self.connection.execute(statement, values).fetchall()
             except Exception as error:
                 self._explain(error)
                 raise
@@ -173,6 +170,8 @@ class Database(AbstractContextManager["Database"]):
             whole, undos, commits = self._depth == 0, len(self._undos), len(self._commits)
             if not whole and not self.connection.in_transaction:
                 raise self.error("the transaction was broken off; nothing of it counts")
+            if whole:
+                self.check_file()
             self.rows("BEGIN IMMEDIATE" if whole else "SAVEPOINT part")
             try:
                 self._depth += 1
@@ -232,7 +231,6 @@ class Database(AbstractContextManager["Database"]):
             wrong = self.commit_marker.is_ahead(self.identity, self._commits)
             if wrong is not None:
                 raise self.error(wrong)
-        self._check_file()
         try:
             self.connection.execute("COMMIT")
         except (sqlite3.Error, MemoryError) as error:
@@ -242,7 +240,7 @@ class Database(AbstractContextManager["Database"]):
             self._doubtful = True
             without_id = any(commit.without_id for commit in self._commits)
             raise self.error(doubt(error, without_id)) from error
-        self._check_file()  # else what was committed may be in a log that was deleted
+        self.check_file()  # else what was committed may be in a log that was deleted
 
     def _overwrite_doubtful(self, connection: sqlite3.Connection) -> None:
         """Overwrite what a failed commit has left in the log.
@@ -264,8 +262,12 @@ class Database(AbstractContextManager["Database"]):
             raise self.error(STILL_IN_DOUBT) from error
         self._doubtful = False
 
-    def _check_file(self) -> None:
-        """Refuse to go on if the file and its log are not those that were opened."""
+    def check_file(self) -> None:
+        """Check that the file and its log are those that were opened, before a batch is known.
+
+        Raises:
+            StoreError: If they are not.
+        """
         if self._opened is not None and (wrong := self._opened.wrong()) is not None:
             raise self.error(wrong)
 

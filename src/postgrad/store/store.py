@@ -157,6 +157,7 @@ class Store:
             StoreError: If the batch, or the index of ids, is damaged.
         """
         for stage, batch in self._batches.where("id = ?", name):
+            self.database.check_file()
             if batch.id != name:
                 raise self.database.error(f"the index of ids at {name!r} {DAMAGED}")
             return stage, batch

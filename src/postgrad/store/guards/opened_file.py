@@ -36,15 +36,15 @@ def wrong_before_opening(path: str) -> str | None:
 
 
 class OpenedFile:
-    """The file of a database, its log and the log's index, as they are when this is made.
+    """The file of a database and its log, as they are when this is made.
 
     Attributes:
-        names: The three.
+        names: Both.
     """
 
     def __init__(self, path: str):
         """Args: the file, which is open, and from which something was read."""
-        self.names = (path, f"{path}-wal", f"{path}-shm")
+        self.names = (path, f"{path}-wal")
         self._opened = [_inode(os.stat(name)) for name in self.names]
         _all.add(self)
 
