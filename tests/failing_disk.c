@@ -1,9 +1,13 @@
-/* For LD_PRELOAD: lets writing or forcing a SQLite log ("-wal") to the disk fail, on command. */
+/* For LD_PRELOAD: lets writing or forcing a SQLite log ("-wal") to the disk fail, on command, and
+   leaves of it what a loss of power would. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { SYNC, WRITE };
@@ -12,9 +16,6 @@ static long left;
 
 /* After `n` calls of a kind (0: fsync, 1: pwrite) the next `t` of them fail with errno `c`. */
 void fail(int k, long n, int c, int t) { kind = k; left = n; code = c; times = t; }
-
-/* How many failures are still to come. */
-int to_come(void) { return kind < 0 ? 0 : times; }
 
 static int is_log(int file) {
     char link[64], name[4096];
@@ -35,17 +36,65 @@ static int fails(int k, int file) {
     static result (*real)(__VA_ARGS__); \
     if (!real) real = dlsym(RTLD_NEXT, #name)
 
-int fsync(int file) { REAL(int, fsync, int); return fails(SYNC, file) ? -1 : real(file); }
+/* What of a log has reached the disk: shared by all processes, as the disk is. A page that could not
+   be forced to the disk counts as clean from then on, as in Linux: it is read, but never written. */
+enum { PAGE = 4096, PAGES = 1024 };
+static struct disk {
+    unsigned char pages[PAGES * PAGE], dirty[PAGES];
+    off_t length, durable;
+} *disk;
 
-int fdatasync(int file) { REAL(int, fdatasync, int); return fails(SYNC, file) ? -1 : real(file); }
+/* From now on, until the power is lost: an empty disk. */
+void watch(void) {
+    if (!disk)
+        disk = mmap(0, sizeof *disk, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    memset(disk, 0, sizeof *disk);
+}
+
+static void wrote(int file, off_t place, size_t size) {
+    if (!disk || !size || !is_log(file)) return;
+    for (off_t page = place / PAGE; page <= (off_t)(place + size - 1) / PAGE; page++)
+        disk->dirty[page] = 1;
+    if (disk->length < (off_t)(place + size)) disk->length = place + size;
+}
+
+static int synced(int file, int result) {
+    if (!disk || !is_log(file)) return result;
+    for (off_t page = 0; page < PAGES; page++)
+        if (disk->dirty[page]) {
+            disk->dirty[page] = 0;
+            if (!result && pread(file, disk->pages + page * PAGE, PAGE, page * PAGE) < 0) abort();
+        }
+    if (!result) disk->durable = disk->length;
+    return result;
+}
+
+/* Leaves of a log what has reached the disk. */
+void power_loss(const char *log) {
+    int file = open(log, O_WRONLY | O_TRUNC);
+    if (file < 0 || write(file, disk->pages, disk->durable) != disk->durable) abort();
+    close(file);
+    munmap(disk, sizeof *disk);
+    disk = 0;
+}
+
+int fsync(int file) {
+    REAL(int, fsync, int);
+    return synced(file, fails(SYNC, file) ? -1 : real(file));
+}
+
+int fdatasync(int file) {
+    REAL(int, fdatasync, int);
+    return synced(file, fails(SYNC, file) ? -1 : real(file));
+}
 
 ssize_t pwrite64(int file, const void *data, size_t size, off64_t place) {
     REAL(ssize_t, pwrite64, int, const void *, size_t, off64_t);
-    if (!fails(WRITE, file)) return real(file, data, size, place);
-    int error = errno; /* half of it is written all the same */
-    real(file, data, size / 2, place);
-    errno = error;
-    return -1;
+    int failed = fails(WRITE, file), error = errno;
+    ssize_t done = real(file, data, failed ? size / 2 : size, place); /* half of it in any case */
+    if (done > 0) wrote(file, place, done);
+    errno = failed ? error : errno;
+    return failed ? -1 : done;
 }
 
 ssize_t pwrite(int file, const void *data, size_t size, off_t place) {

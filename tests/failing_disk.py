@@ -1,8 +1,10 @@
-"""A store on a disk that fails: `python failing_disk.py SHIM FOLDER POINTS SEED`, under LD_PRELOAD.
+"""A store on a disk that fails: under LD_PRELOAD, with arguments SHIM FOLDER POINTS SEED POWER.
 
 At each point a process delivers batches until the log cannot be written or forced to the disk; it
 then goes on in one of several ways, and ends by SIGKILL. What is found by the next one is compared
-with what was acknowledged and what was refused. Prints totals as JSON, by way of going on.
+with what was acknowledged and what was refused. Where POWER is 1, a second process opens the file
+after the first, delivers all that was refused and more, and then the power is lost: pages that
+could not be forced to the disk are gone. Prints totals as JSON, by way of going on.
 """
 
 import ctypes
@@ -80,14 +82,24 @@ def name_of(entry):
     return int(entry.id.split()[1])
 
 
-def told_by(shim, path, rng, way):
+def go_on(path, told, tell):
+    """What a second process does; it does not return."""
+    store = Store(Database(path), "main")
+    numbers = [number for _, *numbers in told for number in numbers]
+    for number in (*numbers, *range(100, 103)):
+        deliver(store, [number])
+        tell("acknowledged", number)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def told_by(work, *arguments):
     """What a process told before it was killed."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             with os.fdopen(writing, "w", buffering=1) as out:
-                work(shim, path, rng, way, lambda *what: print(json.dumps(what), file=out))
+                work(*arguments, lambda *what: print(json.dumps(what), file=out))
         finally:
             os._exit(1)
     os.close(writing)
@@ -101,13 +113,13 @@ def count(path, way, told, total):
     """Adds what the next process finds to the totals."""
     fate = {number: what for what, *numbers in told for number in numbers}
     lasting = ["until reopened"] in told
+    total["points"] += 1
+    total["refused until reopened"] += lasting
     with Database(path) as opened:
         store = Store(opened, "main")
         head = store.load()
         store.verify(head)
         found = Counter(name_of(entry) for _, entry in store.batches(1, head.saved.stage))
-        total["points"] += 1
-        total["refused until reopened"] += lasting
         total["counted twice"] += sum(times > 1 for times in found.values())
         for number, what in fate.items():
             # Once the log was overwritten it is known: what was in doubt does not count.
@@ -121,14 +133,20 @@ def count(path, way, told, total):
         total["wrong in the end"] += again != sorted(fate)
 
 
-def main(library, folder, points, seed):
+def main(library, folder, points, seed, power):
     shim = ctypes.CDLL(library)
     shim.fail.argtypes = [ctypes.c_int, ctypes.c_long, ctypes.c_int, ctypes.c_int]
     totals = {way: Counter() for way in WAYS}
     for point in range(int(points)):
         rng, way = np.random.default_rng([int(seed), point]), WAYS[point % len(WAYS)]
         path = str(Path(folder) / f"{point}.db")
-        count(path, way, told_by(shim, path, rng, way), totals[way])
+        if power == "1":
+            shim.watch()
+        told = told_by(work, shim, path, rng, way)
+        if power == "1":
+            told += told_by(go_on, path, told)
+            shim.power_loss(f"{path}-wal".encode())
+        count(path, way, told, totals[way])
     print(json.dumps(totals))
 
 

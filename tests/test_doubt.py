@@ -124,21 +124,33 @@ def shim(tmp_path_factory):
     return library
 
 
-def test_a_disk_that_fails_loses_nothing_and_counts_nothing_twice(shim, tmp_path):
-    """Sixty points where the log cannot be written or forced to the disk; then SIGKILL."""
+def totals_of(shim, folder, points, power):
+    arguments = [shim, str(folder), str(points), "0", power]
     done = subprocess.run(
-        [sys.executable, str(TESTS / "failing_disk.py"), shim, str(tmp_path), "60", "0"],
+        [sys.executable, str(TESTS / "failing_disk.py"), *arguments],
         env={**os.environ, "LD_PRELOAD": shim}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     totals = json.loads(done.stdout)
     for total in totals.values():
-        assert total["points"] == 15
+        assert total["points"] == points // len(totals)
         assert total["acknowledged"] == total["acknowledged, counted"]
-        assert not total.get("refused, counted")
-        assert not total.get("overwritten, counted")
         assert not total["counted twice"]
         assert not total["wrong in the end"]
+    return totals
+
+
+def test_a_disk_that_fails_loses_nothing_and_counts_nothing_twice(shim, tmp_path):
+    """Points where the log cannot be written or forced to the disk; then SIGKILL."""
+    totals = totals_of(shim, tmp_path, 60, power="0")
+    for total in totals.values():
+        assert not total.get("refused, counted")
+        assert not total.get("overwritten, counted")
     assert totals["end"]["doubtful, counted"] > 0  # so the message says the truth
     assert totals["read"]["overwritten"] > 0
     assert totals["go on"]["overwritten"] > 0
+
+
+def test_what_never_reached_the_disk_is_not_built_on(shim, tmp_path):
+    """A second process takes up the log that the first has left; then the power is lost."""
+    totals_of(shim, tmp_path, 40, power="1")

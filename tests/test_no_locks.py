@@ -113,7 +113,7 @@ def test_a_writer_elsewhere_is_noticed_by_the_marker(tmp_path):
     path = str(tmp_path / "a.db")
     here, head = fill(path, 3)
     there = Store(Database(copied(path, str(tmp_path / "there.db"))), "main")
-    there.database.commit_marker = here.database.commit_marker
+    there.database.commit_marker = CommitMarker(path)
     there_head = there.append(there.load(), batch(4, id="there"), saved(4), None)
     with pytest.raises(errors.StoreError, match=r"-acknowledged tells of commits that.*no locks"):
         here.append(head, batch(4), saved(4), None)

@@ -50,6 +50,7 @@ class CommitMarker:
 
     def __init__(self, database: str):
         self.path = f"{database}-acknowledged"
+        self._written: dict[bytes, Mark] = {}
 
     def read(self) -> dict[int, Mark]:
         """What is marked of each stream; damaged slots are left out."""
@@ -76,7 +77,8 @@ class CommitMarker:
             return None
         try:
             for stream, head in before.items():
-                mark = _mark(os.pread(file, _WIDTH, _place(stream)), stream)
+                slot = os.pread(file, _WIDTH, _place(stream))
+                mark = self._written.get(slot) or _mark(slot, stream)
                 if mark is None or head is None:
                     continue
                 if mark.identity != identity or not mark.allows(head):
@@ -95,10 +97,13 @@ class CommitMarker:
     def write(self, identity: bytes, commits: Iterable[Commit]) -> None:
         """Mark commits."""
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._written.clear()
         try:
             for stream, head in {commit.stream: commit.after for commit in commits}.items():
                 fields = (identity, stream, head.commits, head.chain)
-                os.pwrite(file, _SLOT.pack(*fields, digest(*fields)), _place(stream))
+                slot = _SLOT.pack(*fields, digest(*fields))
+                self._written[slot] = Mark(identity, head.commits, head.chain)
+                os.pwrite(file, slot, _place(stream))
         finally:
             os.close(file)
 

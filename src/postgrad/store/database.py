@@ -9,7 +9,8 @@ from typing import Any
 from postgrad.errors import StoreError
 from postgrad.store import schema
 from postgrad.store.checksum import Field, digest
-from postgrad.store.commit_marker import CommitMarker, Mark
+from postgrad.store.commit_marker import CommitMarker
+from postgrad.store.guards import left_log
 from postgrad.store.guards.forks import close_at_forks
 from postgrad.store.guards.opened_file import OpenedFile, wrong_before_opening
 from postgrad.store.guards.sqlite_errors import STILL_IN_DOUBT, advice, code, doubt
@@ -71,7 +72,6 @@ class Database(AbstractContextManager["Database"]):
             if self.path is not None and (wrong := wrong_before_opening(self.path)) is not None:
                 raise StoreError(wrong)
             # Read before the database: another process may commit, and mark it, at any time.
-            self.marked_commits: dict[int, Mark]
             self.marked_commits = {} if self.commit_marker is None else self.commit_marker.read()
             self._prepare()
         except BaseException as error:
@@ -339,6 +339,7 @@ class Database(AbstractContextManager["Database"]):
         return connection
 
     def _prepare(self) -> None:
+        left = self.path is not None and left_log.is_left(self.path)
         if schema.is_empty(self.connection):
             self._create()
         schema.check(self.connection)
@@ -355,6 +356,8 @@ class Database(AbstractContextManager["Database"]):
         if any(mark.identity != self.identity for mark in self.marked_commits.values()):
             self._commits_missing("is of another store")
         if self.path is not None:
+            if left:
+                left_log.write_again(self.connection, self.path, PATIENCE_S)
             self._opened = OpenedFile(self.path)
 
     def _create(self) -> None:
