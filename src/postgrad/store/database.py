@@ -234,7 +234,7 @@ class Database(AbstractContextManager["Database"]):
         try:
             self.connection.execute("COMMIT")
         except (sqlite3.Error, MemoryError) as error:
-            if self.path is None or code(error) == "SQLITE_BUSY":
+            if self.path is None or code(error) in ("SQLITE_BUSY", "SQLITE_ERROR"):
                 self._explain(error)
                 raise
             self._doubtful = True
@@ -254,20 +254,17 @@ class Database(AbstractContextManager["Database"]):
         """
         try:
             schema.write_nothing_new(connection)
-        except (sqlite3.Error, MemoryError) as error:
+        except BaseException as error:
             self._undo(["ROLLBACK"])
-            if code(error) == "SQLITE_BUSY":
+            if code(error) == "SQLITE_BUSY" or not isinstance(error, Exception):
                 self._explain(error)
+                raise
             self._refused = True
             raise self.error(STILL_IN_DOUBT) from error
         self._doubtful = False
 
     def check_file(self) -> None:
-        """Check that the file and its log are those that were opened, before a batch is known.
-
-        Raises:
-            StoreError: If they are not.
-        """
+        """Raise a `StoreError` if the file and its log are not those that were opened."""
         if self._opened is not None and (wrong := self._opened.wrong()) is not None:
             raise self.error(wrong)
 

@@ -226,10 +226,10 @@ class Store:
             StaleStateError: If another process has written since `head` was read.
             StoreError: If anything is damaged or missing.
         """
+        self.database.check_pages()
         with self.database.snapshot():
             if not self.is_current(head):
                 raise StaleStateError
-            self.database.check_pages()
             check_streams(self.database)
             self.array_headers.forget()
             for (number,) in self.database.rows("SELECT number FROM array_headers"):
