@@ -1,4 +1,8 @@
-"""Commits that the disk fails at: what they wrote may count, until it is overwritten."""
+"""Commits that the disk fails at: what they wrote may count, until it is overwritten.
+
+POSTGRAD_FAULTS=800 lets the disk fail at that many points instead of some, with and without a loss
+of power.
+"""
 
 import json
 import os
@@ -16,6 +20,7 @@ from postgrad import errors
 from postgrad.store import schema
 
 TESTS = Path(__file__).parent
+FAULTS = int(os.environ.get("POSTGRAD_FAULTS", "48"))
 
 
 class FailingConnection:
@@ -124,8 +129,8 @@ def shim(tmp_path_factory):
     return library
 
 
-def totals_of(shim, folder, points, power):
-    arguments = [shim, str(folder), str(points), "0", power]
+def totals_of(shim, folder, power):
+    arguments = [shim, str(folder), str(FAULTS), "0", power]
     done = subprocess.run(
         [sys.executable, str(TESTS / "failing_disk.py"), *arguments],
         env={**os.environ, "LD_PRELOAD": shim}, capture_output=True, text=True, timeout=300,
@@ -133,7 +138,7 @@ def totals_of(shim, folder, points, power):
     assert done.returncode == 0, done.stderr
     totals = json.loads(done.stdout)
     for total in totals.values():
-        assert total["points"] == points // len(totals)
+        assert total["points"] == FAULTS // len(totals)
         assert total["acknowledged"] == total["acknowledged, counted"]
         assert not total["counted twice"]
         assert not total["wrong in the end"]
@@ -142,7 +147,7 @@ def totals_of(shim, folder, points, power):
 
 def test_a_disk_that_fails_loses_nothing_and_counts_nothing_twice(shim, tmp_path):
     """Points where the log cannot be written or forced to the disk; then SIGKILL."""
-    totals = totals_of(shim, tmp_path, 60, power="0")
+    totals = totals_of(shim, tmp_path, power="0")
     for total in totals.values():
         assert not total.get("refused, counted")
         assert not total.get("overwritten, counted")
@@ -153,4 +158,4 @@ def test_a_disk_that_fails_loses_nothing_and_counts_nothing_twice(shim, tmp_path
 
 def test_what_never_reached_the_disk_is_not_built_on(shim, tmp_path):
     """A second process takes up the log that the first has left; then the power is lost."""
-    totals_of(shim, tmp_path, 40, power="1")
+    totals_of(shim, tmp_path, power="1")
