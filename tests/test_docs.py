@@ -54,7 +54,7 @@ def check_deciding(scope, out):
 
 def check_durable(scope, out):
     assert "After 1 batch the decision is" in out
-    assert set(scope["shop"]) == {"milk", "bread"}
+    assert {item: agent.stage for item, agent in scope["shop"].items()} == {"milk": 3, "bread": 3}
 
 
 def check_risk(scope, out):

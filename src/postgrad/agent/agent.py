@@ -6,9 +6,9 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from postgrad.errors import (
 from postgrad.monitoring.misspecification import Alarm, MisspecificationWarning, Monitor
 from postgrad.problem.problem import Problem
 from postgrad.store import Batch, Database, StaleStateError, Store, StreamHead
+
+Read = TypeVar("Read")
 
 
 class Agent(AbstractContextManager["Agent"]):
@@ -133,8 +135,18 @@ class Agent(AbstractContextManager["Agent"]):
 
     def _load(self) -> None:
         """Takes up what is in the store."""
-        head, self._alarms = self._store.load(), None
-        self._move(self._codec.restore(head.saved, self._store.fixed_arrays(head.saved)), head)
+        (head, fixed_arrays), self._alarms = self._store.latest(), None
+        self._move(self._codec.restore(head.saved, fixed_arrays), head)
+
+    def _as_of_now(self, read: Callable[[], Read]) -> Read:
+        """What is read of the past; if another process has gone back in it, anew from there."""
+        with self._database.lock:
+            while True:
+                with suppress(StaleStateError):
+                    found = read()
+                    if self._store.is_past(self._head):
+                        return found
+                self._load()
 
     def _move(self, now: Snapshot, head: StreamHead, before: Snapshot | None = None) -> None:
         """Takes up a state; if a transaction that is open comes to nothing, the one before."""
@@ -233,7 +245,8 @@ class Agent(AbstractContextManager["Agent"]):
             StepSizeError: If the schedule has come to a step size that is not positive.
             ModelError: If the model is no proper distribution at x.
             DivergenceError: If the gradient or the new decision is not finite.
-            StoreError: If the batch could not be stored. It then does not count.
+            StoreError: If the batch could not be stored. It then does not count, unless the message
+                says that it may: then deliver it again with the same id.
         """
         key = None if id is None else as_name(id, BatchError, "id")
         rows = as_rows(batch, self._stream.event_shape)
@@ -278,13 +291,12 @@ class Agent(AbstractContextManager["Agent"]):
             last: Only so many of the latest batches.
 
         Raises:
-            StoreError: At the first batch that is damaged.
+            StoreError: At the first batch that is damaged, or if another process goes back in the
+                stream meanwhile.
         """
         if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 0):
             raise SettingError(f"last must be a whole number, got {last!r}")
-        end = self.stage
-        first = 1 if last is None else max(1, end - last + 1)
-        return self._past.records(first, end)
+        return self._past.told(self._as_of_now(lambda: self._past.latest(self.stage, last)))
 
     def record(self, id: str) -> Record | None:  # noqa: A002
         """What came of the batch of that id; None if there was none.
@@ -292,8 +304,8 @@ class Agent(AbstractContextManager["Agent"]):
         Raises:
             StoreError: If it is damaged.
         """
-        found = self._store.find(as_name(id, BatchError, "id"))
-        return None if found is None else next(self._past.records(found[0], found[0]))
+        key = as_name(id, BatchError, "id")
+        return self._as_of_now(lambda: self._past.record(key))
 
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
         """What was believed after each of some stages, in order: computed again, batch by batch.
@@ -301,16 +313,17 @@ class Agent(AbstractContextManager["Agent"]):
         Raises:
             StoreError: If a batch is damaged.
         """
-        return self._past.beliefs(stages)
+        return self._past.told(self._past.beliefs(stages))
 
     def explain(self) -> Explanation:
         """The decision, what moved it and what is uncertain about it; `str()` puts it in words."""
-        with self._database.lock:
-            before = self._before
-            if self.stage > 0 and before is None:
-                before = self._before = self._past.snapshot(self.stage - 1)
-            record = next(self.history(last=1), None)
-            return explain(self._stream, self._now, before, record, self.alarms)
+        return self._as_of_now(self._explain)
+
+    def _explain(self) -> Explanation:
+        if self.stage > 0 and self._before is None:
+            self._before = self._past.snapshot(self.stage - 1)
+        record = next(self._past.records(self.stage, self.stage), None)
+        return explain(self._stream, self._now, self._before, record, self.alarms)
 
     def rollback(self, stage: int) -> np.ndarray:
         """Goes back to an earlier stage, for good. The ids of later batches may be used again.
@@ -323,16 +336,16 @@ class Agent(AbstractContextManager["Agent"]):
 
         Raises:
             SettingError: If there was no such stage.
-            StoreError: If it could not be stored. Nothing has changed then.
+            StoreError: If it could not be stored. Nothing has changed then, unless it says so.
         """
         with self._database.lock:
             while True:
                 whole = isinstance(stage, int | np.integer) and not isinstance(stage, bool)
                 if not whole or not 0 <= stage <= self.stage:
                     raise SettingError(f"stage must be from 0 to {self.stage}, got {stage!r}")
-                now = self._past.snapshot(int(stage))
-                saved, fixed_arrays = self._codec.save(now), self._codec.save_fixed(now)
                 try:
+                    now = self._past.snapshot(int(stage))
+                    saved, fixed_arrays = self._codec.save(now), self._codec.save_fixed(now)
                     head = self._store.go_back(self._head, saved, fixed_arrays)
                     break
                 except StaleStateError:
@@ -347,8 +360,7 @@ class Agent(AbstractContextManager["Agent"]):
         Args:
             since: Stages up to this one may be taken from a checkpoint; 0 starts from the prior.
         """
-        with self._database.lock:
-            return self._past.replay(self._now, since)
+        return self._as_of_now(lambda: self._past.replay(self._now, since))
 
     def verify(self) -> None:
         """Reads everything in the store and checks it; files above 64 MB are not when opened.
@@ -356,8 +368,7 @@ class Agent(AbstractContextManager["Agent"]):
         Raises:
             StoreError: If anything is damaged or missing.
         """
-        with self._database.lock:
-            self._store.verify(self._store.load())
+        self._as_of_now(lambda: self._store.verify(self._store.load()))
 
     def close(self) -> None:
         """Lets go of the file, unless it is shared. What was observed is stored already."""

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,9 +12,12 @@ from postgrad.agent.record import Record, Replay
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
+from postgrad.errors import StoreError
 from postgrad.monitoring.assumptions import AssumptionFailedError, AssumptionWarning
 from postgrad.monitoring.misspecification import Alarm
-from postgrad.store import Batch, Store
+from postgrad.store import Batch, StaleStateError, Store
+
+Told = TypeVar("Told")
 
 
 class StoredHistory:
@@ -26,10 +31,14 @@ class StoredHistory:
         """Batches and what came of them, from one stage to another, read as they are asked for.
 
         Raises:
+            StaleStateError: If another process has gone back in the stream since this was called.
             StoreError: At the first batch that is damaged.
         """
+        return self._records(first, self._store.batches(max(first - 1, 1), end))
+
+    def _records(self, first: int, batches: Iterator[tuple[int, Batch]]) -> Iterator[Record]:
         issued = self._stream.start.decision
-        for stage, batch in self._store.batches(max(first - 1, 1), end):
+        for stage, batch in batches:
             answer = self._codec.read_answer(batch.answer)
             if stage >= first:
                 rows, x = self._data(batch)
@@ -47,6 +56,29 @@ class StoredHistory:
                     alarm=None if batch.alarm is None else _alarm(batch.alarm),
                 )
             issued = answer.decision
+
+    def latest(self, end: int, count: int | None) -> Iterator[Record]:
+        """So many records up to a stage, or all up to it; see `records`."""
+        return self.records(1 if count is None else max(1, end - count + 1), end)
+
+    def record(self, name: str) -> Record | None:
+        """What came of the batch of an id; None if there was none; see `records`."""
+        found = self._store.find(name)
+        return None if found is None else next(self.records(found[0], found[0]))
+
+    def told(self, what: Iterator[Told]) -> Iterator[Told]:
+        """What is told of the past bit by bit, with an error that says why it breaks off.
+
+        Raises:
+            StoreError: If another process has gone back in the stream, or at the first batch that
+                is damaged.
+        """
+        try:
+            yield from what
+        except StaleStateError as error:
+            raise self._store.database.error(
+                "another process has gone back in the stream while this was read; ask for it again"
+            ) from error
 
     def alarms(self) -> list[Alarm]:
         """All alarms so far.
@@ -128,10 +160,10 @@ class StoredHistory:
 
     def _kept(self, stage: int) -> Snapshot:
         """The last snapshot that is kept and not after a stage."""
-        kept = self._store.checkpoint(stage)
-        if kept is None:
-            return self._stream.start
-        return self._codec.restore(kept, self._store.fixed_arrays(kept))
+        while (kept := self._store.checkpoint(stage)) is not None:
+            with suppress(StoreError):  # they were there: another process has thinned them out
+                return self._codec.restore(kept, self._store.fixed_arrays(kept))
+        return self._stream.start
 
     def _again(self, before: Snapshot, batch: Batch) -> Snapshot:
         return self.after(before, *self._data(batch))

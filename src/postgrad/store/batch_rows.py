@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
+from postgrad.errors import StoreError
 from postgrad.store.checksum import Field, digest
 from postgrad.store.database import Database
 from postgrad.store.schema import STAGES
-from postgrad.store.stored_state import Batch
+from postgrad.store.stored_state import Batch, StaleStateError
 
 # Rows read by one statement: memory stays small, and writers do not wait for long.
 _CHUNK = 256
 
+_COLUMNS = "place, id, time, x, rows, answer, alarm, chain"
 _fields = attrgetter("id", "time", "x", "rows", "answer", "alarm")
 
 
@@ -65,36 +67,75 @@ class BatchRows:
             raise self._database.error(f"batch {stage} is missing; restore a backup")
         return found[0]
 
+    def holds(self, stage: int, chain: bytes) -> bool:
+        """Whether the batches up to a stage are those of a checksum."""
+        select = "SELECT chain FROM batches WHERE place = ?"
+        return stage == 0 or self._database.row(select, self.place(stage)) == (chain,)
+
     def where(self, condition: str, *values: Field) -> Iterator[tuple[int, Batch]]:
         """Stages and batches that meet an SQL condition, in order.
 
         Raises:
             StoreError: At the first batch that is damaged or missing.
         """
-        select = f"SELECT place FROM batches WHERE stream = ? AND {condition} ORDER BY place"
-        for (place,) in self._database.rows(select, self._stream, *values):
-            stage = place - self.place(0)
-            yield from self.read(stage, stage)
+        if not self._database.rows(
+            f"SELECT 1 FROM batches WHERE stream = ? AND {condition} LIMIT 1", self._stream, *values
+        ):
+            return
+        # With the batches before them, by one statement: another process may write between two.
+        rows = self._database.rows(
+            f"WITH found AS MATERIALIZED "
+            f"(SELECT place FROM batches WHERE stream = ? AND {condition}) "
+            f"SELECT {_COLUMNS}, place IN found FROM batches "
+            f"WHERE place IN found OR place IN (SELECT place - 1 FROM found) ORDER BY place",
+            *(self._stream, *values),
+        )
+        before = (self.place(0), self.chain(0))
+        for place, *fields, chain, meets in rows:
+            if meets:
+                stage = place - self.place(0)
+                if before[0] != place - 1 or chain != digest(before[1], place, *fields):
+                    raise self._damaged(stage)
+                yield stage, Batch(*fields)
+            before = (place, chain)
 
-    def read(self, first: int, last: int) -> Iterator[tuple[int, Batch]]:
+    def read(self, first: int, last: int, commits: Field) -> Iterator[tuple[int, Batch]]:
         """Stages and batches from stage `first` to stage `last`, read in chunks.
 
+        Args:
+            first: The first stage.
+            last: The last stage.
+            commits: How many transactions had changed the stream when the stages were asked for.
+
         Raises:
+            StaleStateError: If a batch is not there, or not the one that followed those read so
+                far, since another process has gone back in the stream.
             StoreError: At the first batch that is damaged or missing.
         """
+        before = None
         for start in range(max(first, 1), last + 1, _CHUNK):
             stop = min(start + _CHUNK - 1, last)
-            columns = "place, id, time, x, rows, answer, alarm, chain"
-            rows = self._between(f"SELECT {columns}", start - 1, stop)
+            rows = self._between(f"SELECT {_COLUMNS}", start - 1, stop)
             found = {place: (fields, chain) for place, *fields, chain in rows}
             # The checksum that stands before the first batch has no row of its own.
             found[self.place(0)] = ([], self.chain(0))
+            if before is None:
+                _, before = found.get(self.place(start - 1), ([], None))
             for stage in range(start, stop + 1):
                 place = self.place(stage)
-                _, before = found.get(place - 1, ([], None))
                 fields, chain = found.get(place, ([], None))
                 if before is None or chain != digest(before, place, *fields):
-                    raise self._database.error(
-                        f"batch {stage} is damaged or missing; restore a backup"
-                    )
+                    if self._went_back(stage, commits):
+                        raise StaleStateError
+                    raise self._damaged(stage)
                 yield stage, Batch(*fields)
+                before = chain
+
+    def _went_back(self, stage: int, commits: Field) -> bool:
+        """Whether the stream has not come to a stage, or has changed since so many commits."""
+        select = "SELECT stage, commits FROM heads WHERE stream = ?"
+        last, now = self._database.row(select, self._stream) or (stage, commits)
+        return now != commits or (isinstance(last, int) and last < stage)
+
+    def _damaged(self, stage: int) -> StoreError:
+        return self._database.error(f"batch {stage} is damaged or missing; restore a backup")

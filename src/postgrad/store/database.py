@@ -2,8 +2,6 @@
 
 import os
 import sqlite3
-import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
@@ -12,6 +10,12 @@ from postgrad.errors import StoreError
 from postgrad.store import schema
 from postgrad.store.checksum import Field, digest
 from postgrad.store.commit_marker import CommitMarker
+from postgrad.store.guards import left_log
+from postgrad.store.guards.forks import close_at_forks
+from postgrad.store.guards.opened_file import OpenedFile, wrong_before_opening
+from postgrad.store.guards.sqlite_errors import STILL_IN_DOUBT, advice, code, doubt
+from postgrad.store.guards.task_lock import TaskLock
+from postgrad.store.stored_state import Commit
 
 # The longest wait for another process that is writing.
 PATIENCE_S = 10.0
@@ -20,17 +24,6 @@ SMALL = 64 << 20
 # Pages in SQLite's log before they are copied into the database. Many, since every batch changes
 # the same few pages, which are then copied less often.
 _LOG_PAGES = 2000
-
-_ADVICE = {
-    "SQLITE_BUSY": "another process has kept it locked for {patience:g} s; try again, or end it",
-    "SQLITE_LOCKED": "another process keeps it locked; try again, or end it",
-    "SQLITE_FULL": "the disk is full; nothing of this batch counts: make room and observe it again",
-    "SQLITE_READONLY": "it cannot be written to; check the permissions of file and folder",
-    "SQLITE_CANTOPEN": "it cannot be opened; check that the folder exists and may be written to",
-    "SQLITE_NOTADB": "it is no SQLite database, or its first bytes are damaged; restore a backup",
-    "SQLITE_CORRUPT": "it is damaged; restore a backup, or try Agent(..., recover=True)",
-    "SQLITE_IOERR": "the disk failed or is full; nothing of this batch counts: observe it again",
-}
 
 
 class Database(AbstractContextManager["Database"]):
@@ -46,9 +39,9 @@ class Database(AbstractContextManager["Database"]):
     Attributes:
         path: The file; None for memory.
         recover: Whether to go on from the last good state if the file is damaged.
-        lock: Held while the connection is used: by one thread at a time.
+        lock: Held while the connection is used: by one thread, and one task in it, at a time.
         identity: A random number that tells this database from others.
-        commit_marker: The file that holds the last commit of each stream; None for memory.
+        commit_marker: The file that marks the last commit of each stream; None for memory.
         marked_commits: What that file held before the database was read, by stream.
     """
 
@@ -60,19 +53,24 @@ class Database(AbstractContextManager["Database"]):
             recover: Whether to go on from the last good state if the file is damaged.
 
         Raises:
-            StoreError: If the file is damaged, of another format, or no store of postgrad.
+            StoreError: If the file is damaged, of another format, no store of postgrad, or has
+                another name.
         """
         # SQLite follows links; the commit marker must lie beside the same file.
         self.path = None if path is None else os.path.realpath(os.fspath(path))
         self._name = "the agent's memory" if self.path is None else self.path
         self.recover, self._closed = recover, False
-        self.lock = threading.RLock()
+        self.lock = TaskLock()
         self.commit_marker = None if self.path is None else CommitMarker(self.path)
         self._connection: sqlite3.Connection | None = None
-        self._depth = 0
+        self._opened: OpenedFile | None = None
+        self._doubtful = self._refused = False
+        self._depth, self.identity = 0, b""
         self._undos: list[Callable[[], None]] = []
-        self._commits: list[tuple[int, int]] = []
+        self._commits: list[Commit] = []
         try:
+            if self.path is not None and (wrong := wrong_before_opening(self.path)) is not None:
+                raise StoreError(wrong)
             # Read before the database: another process may commit, and mark it, at any time.
             self.marked_commits = {} if self.commit_marker is None else self.commit_marker.read()
             self._prepare()
@@ -80,12 +78,12 @@ class Database(AbstractContextManager["Database"]):
             self.close()
             self._explain(error)
             raise
-        _open.add(self)
+        close_at_forks(self)
 
     def __repr__(self) -> str:
         place = "in memory" if self.path is None else repr(self.path)
-        if self._closed:
-            return f"Database({place}, closed)"
+        if self._closed or self._refused:
+            return f"Database({place}, {'closed' if self._closed else 'to be reopened'})"
         names = self.streams()
         shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
         (count,) = self.row("SELECT coalesce(sum(stage), 0) FROM heads")
@@ -126,11 +124,15 @@ class Database(AbstractContextManager["Database"]):
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The connection; opened again after a fork."""
+        """The connection; opened again after a fork, and cleared of doubt."""
+        if self._refused and not self._closed:
+            raise self.error(STILL_IN_DOUBT)
         if self._connection is None:
             if self._closed:
                 raise StoreError("the agent was closed; make a new one to go on")
             self._connection = self._connect()
+        if self._doubtful and not self._connection.in_transaction:
+            self._overwrite_doubtful(self._connection)
         return self._connection
 
     def rows(self, statement: str, *values: Field) -> list[Any]:
@@ -161,12 +163,15 @@ class Database(AbstractContextManager["Database"]):
         undoes its own part.
 
         Raises:
-            StoreError: If the commit failed; nothing of the block counts then.
+            StoreError: If the commit failed. Nothing of the block counts then, unless it says that
+                it may.
         """
         with self.lock:
             whole, undos, commits = self._depth == 0, len(self._undos), len(self._commits)
             if not whole and not self.connection.in_transaction:
                 raise self.error("the transaction was broken off; nothing of it counts")
+            if whole:
+                self.check_file()
             self.rows("BEGIN IMMEDIATE" if whole else "SAVEPOINT part")
             try:
                 self._depth += 1
@@ -174,7 +179,10 @@ class Database(AbstractContextManager["Database"]):
                     yield  # errors raised here are the caller's, and pass unchanged
                 finally:
                     self._depth -= 1
-                self.rows("COMMIT" if whole else "RELEASE part")
+                if whole:
+                    self._commit()
+                else:
+                    self.rows("RELEASE part")
             except BaseException:
                 self._undo(["ROLLBACK"] if whole else ["ROLLBACK TO part", "RELEASE part"])
                 while len(self._undos) > undos:
@@ -185,6 +193,19 @@ class Database(AbstractContextManager["Database"]):
                 self._undos.clear()
                 self._mark_commits()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read in the block is of one moment, whatever other processes write."""
+        with self.lock:
+            whole = not self.connection.in_transaction
+            if whole:
+                self.rows("BEGIN")
+            try:
+                yield
+            finally:
+                if whole:
+                    self._undo(["ROLLBACK"])
+
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
@@ -194,15 +215,64 @@ class Database(AbstractContextManager["Database"]):
         """Call `undo` if the open transaction is rolled back."""
         self._undos.append(undo)
 
-    def note(self, stream: int, commits: int) -> None:
-        """Mark the number of a stream's commit once the open transaction has been committed."""
-        self._commits.append((stream, commits))
+    def note(self, commit: Commit) -> None:
+        """Mark a stream's commit once the open transaction has been committed."""
+        self._commits.append(commit)
+
+    def _commit(self) -> None:
+        """Commit the open transaction.
+
+        If SQLite fails, what it wrote may be in the log as a whole, and count after a restart.
+
+        Raises:
+            StoreError: If the commit failed, or another writer shares no locks with this one.
+        """
+        if self.commit_marker is not None:
+            wrong = self.commit_marker.is_ahead(self.identity, self._commits)
+            if wrong is not None:
+                raise self.error(wrong)
+        try:
+            self.connection.execute("COMMIT")
+        except (sqlite3.Error, MemoryError) as error:
+            if self.path is None or code(error) in ("SQLITE_BUSY", "SQLITE_ERROR"):
+                self._explain(error)
+                raise
+            self._doubtful = True
+            without_id = any(commit.without_id for commit in self._commits)
+            raise self.error(doubt(error, without_id)) from error
+        self.check_file()  # else what was committed may be in a log that was deleted
+
+    def _overwrite_doubtful(self, connection: sqlite3.Connection) -> None:
+        """Overwrite what a failed commit has left in the log.
+
+        The connection must be the one that failed: a new one would read the log anew, and take up
+        pages that may never have reached the disk.
+
+        Raises:
+            StoreError: If that fails too. Everything is refused from then on, unless it was another
+                process that kept the file locked.
+        """
+        try:
+            schema.write_nothing_new(connection)
+        except BaseException as error:
+            self._undo(["ROLLBACK"])
+            if code(error) == "SQLITE_BUSY" or not isinstance(error, Exception):
+                self._explain(error)
+                raise
+            self._refused = True
+            raise self.error(STILL_IN_DOUBT) from error
+        self._doubtful = False
+
+    def check_file(self) -> None:
+        """Raise a `StoreError` if the file and its log are not those that were opened."""
+        if self._opened is not None and (wrong := self._opened.wrong()) is not None:
+            raise self.error(wrong)
 
     def _mark_commits(self) -> None:
         """Write the commit marker. Failure is ignored: a marker that is behind does no harm."""
         if self.commit_marker is not None and self._commits:
             with suppress(OSError):
-                self.commit_marker.write(self.identity, dict(self._commits))
+                self.commit_marker.write(self.identity, self._commits)
         self._commits.clear()
 
     def clear_commit_marker(self) -> None:
@@ -217,10 +287,21 @@ class Database(AbstractContextManager["Database"]):
             self._closed = True
             self._disconnect()
 
+    def before_fork(self) -> None:
+        """Close the connection to a file, and let nobody open it again before `after_fork`."""
+        self.lock.threads.acquire()
+        if self.path is not None:
+            self._disconnect()
+
+    def after_fork(self) -> None:
+        """Go on, in the parent and in the child."""
+        self.lock.threads.release()
+
     def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
+            self._connection, self._opened = None, None
+            self._refused = self._refused or self._doubtful
 
     def _undo(self, statements: list[str]) -> None:
         connection = self._connection
@@ -233,13 +314,8 @@ class Database(AbstractContextManager["Database"]):
 
     def _explain(self, error: BaseException) -> None:
         """Raise a `StoreError` that names the file, if the error is about the file."""
-        if isinstance(error, sqlite3.Error):
-            advice = _ADVICE.get(_code(error), "SQLite failed; restore a backup if it fails again")
-            raise self.error(f"{advice.format(patience=PATIENCE_S)} ({error})") from error
-        if isinstance(error, UnicodeDecodeError):  # damaged text, quoted in SQLite's own message
-            raise self.error(_ADVICE["SQLITE_CORRUPT"]) from error
-        if isinstance(error, OSError):
-            raise self.error(f"{error}; check the disk and the folder") from error
+        if (text := advice(error, PATIENCE_S)) is not None:
+            raise self.error(text) from error
         if isinstance(error, StoreError) and not str(error).startswith(self._name):
             raise self.error(str(error)) from error
 
@@ -254,9 +330,13 @@ class Database(AbstractContextManager["Database"]):
         if self.path is not None:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+            if self.identity:  # it was open before
+                schema.is_empty(connection)  # whoever has read something has the log open
+                self._opened = OpenedFile(self.path)
         return connection
 
     def _prepare(self) -> None:
+        left = self.path is not None and left_log.is_left(self.path)
         if schema.is_empty(self.connection):
             self._create()
         schema.check(self.connection)
@@ -267,12 +347,15 @@ class Database(AbstractContextManager["Database"]):
             if os.path.getsize(self.path) <= SMALL:
                 self.check_pages()
         found = self.row("SELECT identity, checksum FROM store")
-        self.identity: bytes
         self.identity, checksum = found or (b"", b"")
         if checksum != self.checksum():
             raise StoreError("the store's identity is damaged; restore a backup")
-        if any(identity != self.identity for identity, _ in self.marked_commits.values()):
+        if any(mark.identity != self.identity for mark in self.marked_commits.values()):
             self._commits_missing("is of another store")
+        if self.path is not None:
+            if left:
+                left_log.write_again(self.connection, self.path, PATIENCE_S)
+            self._opened = OpenedFile(self.path)
 
     def _create(self) -> None:
         if self.marked_commits:
@@ -308,34 +391,7 @@ class Database(AbstractContextManager["Database"]):
         try:
             (found,) = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
-            if _code(error) == "SQLITE_BUSY":
+            if code(error) == "SQLITE_BUSY":
                 self._explain(error)
             return str(error)
         return "" if found == "ok" else str(found).replace("\n", " ")
-
-
-def _code(error: sqlite3.Error) -> str:
-    name = getattr(error, "sqlite_errorname", "")
-    return "_".join(name.split("_")[:2])
-
-
-# A connection must not be used on both sides of a fork, since locks belong to a process; nor can it
-# be closed in the child alone. So all are closed before the fork, and opened again when used.
-_open: "weakref.WeakSet[Database]" = weakref.WeakSet()
-_held: list[Database] = []
-
-
-def _before_fork() -> None:
-    for database in list(_open):
-        database.lock.acquire()
-        _held.append(database)
-        if database.path is not None:
-            database._disconnect()
-
-
-def _after_fork() -> None:
-    while _held:
-        _held.pop().lock.release()
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -85,5 +85,17 @@ def check(connection: sqlite3.Connection) -> None:
         raise StoreError(f"the encoding of text is damaged: {encoding}")
 
 
+def write_nothing_new(connection: sqlite3.Connection) -> None:
+    """A commit that writes, but changes nothing: it overwrites what a failed one left in the log.
+
+    The log ends at the first page that does not follow from the one before it, so one page is
+    enough. The version is written even if it is the same; SQLite would not write a row that is
+    updated to what it was.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(f"PRAGMA user_version = {_pragma(connection, 'user_version'):d}")
+    connection.execute("COMMIT")
+
+
 def _pragma(connection: sqlite3.Connection, name: str) -> Any:
     return connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -69,11 +69,9 @@ class StateRows:
         update = f"{_UPDATE} WHERE stream = ? AND commits = ? RETURNING stream"
         if not self._database.rows(update, *fields, checksum, self._stream, old.commits):
             raise StaleStateError
-        self._database.note(self._stream, new.commits)
 
     def insert(self, table: str, head: StreamHead) -> None:
         """Insert or replace a row of `heads` or `checkpoints`."""
-        self._database.note(self._stream, head.commits)
         self._database.insert(table, self._stream, *self._fields(head))
 
     def fixed_arrays(self, stage: int) -> tuple[str, bytes] | None:

@@ -9,7 +9,7 @@ from postgrad.store.batch_rows import BatchRows
 from postgrad.store.database import Database
 from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import DAMAGED, EVERY, StateRows
-from postgrad.store.stored_state import Batch, StoredState, StreamHead
+from postgrad.store.stored_state import Batch, Commit, StaleStateError, StoredState, StreamHead
 from postgrad.store.stream_list import check_streams, find_stream
 
 FixedArrays = tuple[str, bytes]
@@ -61,8 +61,10 @@ class Store:
             if new:
                 number = check_streams(self.database) + 1
                 self.database.insert("streams", number, self._name, settings)
-                head = StreamHead(saved, 1, BatchRows(self.database, number).chain(0))
+                chain = BatchRows(self.database, number).chain(0)
+                nothing, head = StreamHead(saved, 0, chain), StreamHead(saved, 1, chain)
                 StateRows(self.database, number, self.array_headers).insert("heads", head)
+                self.database.note(Commit(number, nothing, head))
         self._find()
         return None if new else self.settings
 
@@ -79,13 +81,17 @@ class Store:
         # later stage, and the state is no longer the latest.
         if last != expected and self.is_current(head):
             raise self.database.error(f"the last batches are missing, or one {DAMAGED}")
-        _, acknowledged = self.database.marked_commits.get(self._stream, (b"", 0))
-        if acknowledged > head.commits:
+        mark = self.database.marked_commits.get(self._stream)
+        if mark is not None and not mark.allows(head):
             if not self.database.recover:
+                missing = mark.commits - head.commits
+                what = (
+                    f"{missing} acknowledged batches are" if missing else "an acknowledged batch is"
+                )
                 raise self.database.error(
-                    f"{acknowledged - head.commits} acknowledged batches are missing: the "
-                    f"database or its log was damaged or replaced; restore all of its files from "
-                    f"a backup, or go on from the last good state with Agent(..., recover=True)"
+                    f"{what} missing: the database or its log was damaged or replaced, or written "
+                    f"by several that share no locks; restore all of its files from a backup, or "
+                    f"go on from the last good state with Agent(..., recover=True)"
                 )
             head = self.rebuild(head.saved, None)
         return head
@@ -93,6 +99,10 @@ class Store:
     def is_current(self, head: StreamHead) -> bool:
         """Whether no process has written to the stream since `head` was read."""
         return self._states.commits() == head.commits
+
+    def is_past(self, head: StreamHead) -> bool:
+        """Whether a state is the latest, or one that no process has gone back from."""
+        return self._batches.holds(head.saved.stage, head.chain) or self.is_current(head)
 
     def append(
         self, head: StreamHead, batch: Batch, saved: StoredState, fixed_arrays: FixedArrays | None
@@ -108,7 +118,8 @@ class Store:
         Raises:
             StaleStateError: If another process has written since `head` was read;
                 nothing was stored.
-            StoreError: If the transaction failed; nothing was stored.
+            StoreError: If the transaction failed. Nothing was stored then, unless it says that it
+                may have been.
         """
         chain = self._batches.next_chain(head.chain, saved.stage, batch)
         new = StreamHead(saved, head.commits + 1, chain)
@@ -120,6 +131,7 @@ class Store:
             if saved.stage % EVERY == 0:
                 self._states.insert("checkpoints", new)
                 self._states.thin(saved.stage)
+            self.database.note(Commit(self._stream, head, new, without_id=batch.id is None))
         return new
 
     def go_back(
@@ -135,6 +147,7 @@ class Store:
         with self.database.transaction():
             self._states.update(head, new)
             self._drop_after(saved, fixed_arrays)
+            self.database.note(Commit(self._stream, head, new))
         return new
 
     def find(self, name: str) -> tuple[int, Batch] | None:
@@ -144,6 +157,7 @@ class Store:
             StoreError: If the batch, or the index of ids, is damaged.
         """
         for stage, batch in self._batches.where("id = ?", name):
+            self.database.check_file()
             if batch.id != name:
                 raise self.database.error(f"the index of ids at {name!r} {DAMAGED}")
             return stage, batch
@@ -153,9 +167,11 @@ class Store:
         """Stages and batches from stage `first` to stage `last`, read as they are asked for.
 
         Raises:
+            StaleStateError: If another process has gone back in the stream since this was called,
+                or before the last of these stages.
             StoreError: At the first batch that is damaged or missing.
         """
-        return self._batches.read(first, last)
+        return self._batches.read(first, last, self._states.commits())
 
     def alarms(self) -> list[tuple[int, str]]:
         """The stages and texts of all alarms.
@@ -165,6 +181,20 @@ class Store:
         """
         found = self._batches.where("alarm IS NOT NULL")
         return [(stage, batch.alarm) for stage, batch in found if batch.alarm is not None]
+
+    def latest(self) -> tuple[StreamHead, FixedArrays | None]:
+        """The latest state, and the arrays that stages do not change.
+
+        Raises:
+            StoreError: If they are damaged, or batches that were acknowledged are missing.
+        """
+        while True:
+            head = self.load()
+            try:
+                return head, self.fixed_arrays(head.saved)
+            except StoreError:  # another process may have replaced them meanwhile
+                if self.is_current(head):
+                    raise
 
     def checkpoint(self, stage: int) -> StoredState | None:
         """The last checkpoint up to a stage that is not damaged; None if there is none."""
@@ -184,27 +214,31 @@ class Store:
     def last_good(self, first: int) -> int:
         """The last stage up to which all batches after stage `first` can be read."""
         last = first
-        with suppress(StoreError):
+        with suppress(StoreError, StaleStateError):
             for stage, _ in self.batches(first + 1, STAGES - 2):
                 last = stage
         return last
 
     def verify(self, head: StreamHead) -> None:
-        """Read and check everything.
+        """Read and check everything, as of one moment.
 
         Raises:
+            StaleStateError: If another process has written since `head` was read.
             StoreError: If anything is damaged or missing.
         """
         self.database.check_pages()
-        check_streams(self.database)
-        self.array_headers.forget()
-        for (number,) in self.database.rows("SELECT number FROM array_headers"):
-            self.array_headers.header(number)
-        for row in self._states.checkpoints(STAGES):
-            self._states.checkpoint(row)
-        self.fixed_arrays(head.saved)
-        for _ in self.batches(1, head.saved.stage):
-            pass
+        with self.database.snapshot():
+            if not self.is_current(head):
+                raise StaleStateError
+            check_streams(self.database)
+            self.array_headers.forget()
+            for (number,) in self.database.rows("SELECT number FROM array_headers"):
+                self.array_headers.header(number)
+            for row in self._states.checkpoints(STAGES):
+                self._states.checkpoint(row)
+            self.fixed_arrays(head.saved)
+            for _ in self.batches(1, head.saved.stage):
+                pass
 
     def rebuild(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> StreamHead:
         """Replace a damaged state by one computed anew; batches after it are removed.
@@ -214,11 +248,13 @@ class Store:
         with self.database.transaction():
             stored = self._states.commits()
             known = stored if isinstance(stored, int) and stored < STAGES else 0
-            _, acknowledged = self.database.marked_commits.get(self._stream, (b"", 0))
+            mark = self.database.marked_commits.get(self._stream)
+            acknowledged = 0 if mark is None else mark.commits
             chain = self._batches.chain(saved.stage)
             head = StreamHead(saved, max(known, acknowledged) + 1, chain)
             self._drop_after(saved, fixed_arrays)
             self._states.insert("heads", head)
+            self.database.note(Commit(self._stream, None, head))
         return head
 
     def _drop_after(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> None:

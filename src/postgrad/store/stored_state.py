@@ -65,3 +65,20 @@ class StreamHead:
     saved: StoredState
     commits: int
     chain: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A change of a stream, as long as it is not committed.
+
+    Attributes:
+        stream: The number of the stream.
+        before: The state before; None if that was damaged.
+        after: The state after.
+        without_id: Whether it is by a batch without an id.
+    """
+
+    stream: int
+    before: StreamHead | None
+    after: StreamHead
+    without_id: bool = False
