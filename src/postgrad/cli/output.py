@@ -1,10 +1,11 @@
 """What commands share: common options, exit codes, progress and tables."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -35,11 +36,21 @@ def exit_codes() -> Iterator[None]:
         yield
     except e.PostgradError as error:
         typer.echo(f"error: {error}", err=True)
-        code = next((code for code, kinds in codes.items() if isinstance(error, kinds)), 1)
-        raise typer.Exit(code) from None
+        sys.exit(next((code for code, kinds in codes.items() if isinstance(error, kinds)), 1))
     except BrokenPipeError:  # the program that read the output has ended
-        sys.stderr.close()
-        raise typer.Exit(0) from None
+        _failed("whoever read the output has ended; not everything was written")
+    except OSError as error:
+        what = "standard output" if error.filename is None else error.filename
+        _failed(f"cannot write to {what}: {error.strerror or error}")
+
+
+def _failed(why: str) -> NoReturn:
+    """Say why output could not be written, and end with exit code 1."""
+    with contextlib.suppress(OSError, ValueError):  # standard error may be full as well
+        typer.echo(f"error: {why}", err=True)
+    with contextlib.suppress(OSError, ValueError):  # else Python writes the rest when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
 
 
 def split(options: list[str] | None) -> list[str]:
