@@ -38,7 +38,7 @@ def backtest(
 
         spec = load(specification, allow_code=allow_code)
         with progress() as report:
-            done = backtest_specification(spec, rows(data), report)
+            done = backtest_specification(spec, rows(data), report, again=data == "-")
         result, summary = done.result, json.dumps(done.summary(), allow_nan=False)
         if out is not None:
             from postgrad.spec.tables import charts

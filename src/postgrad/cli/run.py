@@ -73,7 +73,8 @@ def run(
 
         spec = load(specification, allow_code=allow_code)
         with SpecAgents(spec, _state(specification, state), recover=recover) as agents:
-            source = dated_rows(rows(data, follow=follow), spec.data, spec.split_by)
+            found = rows(data, follow=follow)
+            source = dated_rows(found, spec.data, spec.split_by, again=data == "-")
             # Whoever sends a stream may wait for the line of a row before sending the next row.
             at_once = 1 if follow or data == "-" else _ROWS_AT_ONCE
             lines = agents.deliver(source, at_once=at_once)

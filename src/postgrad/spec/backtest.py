@@ -33,7 +33,8 @@ class Backtest:
         groups: The group of each day (`split_by`); None if there are none.
         burn_in: How many of the first days are not scored.
         known: Which demands are known: days by items.
-        demand: What was asked for; NaN where it is not known.
+        demand: What was asked for, the mean where a day has several rows; NaN where it is not
+            known.
         decisions: Of each way of deciding, days by items; NaN where it was not asked.
         costs: Of each way of deciding, days by items, zero where the demand is not known; days by
             one column where all items have one cost that does not add over them.
@@ -149,7 +150,7 @@ def backtest(
         belief: pi_0, of one item, or of all where they are decided together.
         x: x_1, the decision before anything is known; a number, or one for each item.
         demand: Days by items, an array or a frame; NaN where a demand is not known. A single item
-            may be a plain list.
+            may be a plain list. Days by items by rows, where days have several: one batch each.
         items: Their names; those of a frame's columns, if not given.
         dates: Names of the days, in order.
         split_by: The group of each day, such as its weekday: a decision and a belief for each

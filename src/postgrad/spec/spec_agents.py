@@ -201,7 +201,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         elif len(missing) < len(row.values):
             needed = "items that are decided together need all of them, or none"
             absent = f"{len(missing)} of {len(row.values)} demands are missing"
-            raise DataError(f"{row.id}: {absent} ({', '.join(missing)}); {needed}")
+            raise DataError(f"{row.where}: {row.id}: {absent} ({', '.join(missing)}); {needed}")
 
     def _observe(self, item: str, row: DatedRow, values: Any, decisions: Any) -> Record:
         agent = self.agent(item, row.group)
@@ -218,7 +218,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                 raise
             except PostgradError as error:
                 name = "" if item == ALL_ITEMS else f", {item!r}"
-                raise type(error)(f"{row.id}{name}: {error}") from error
+                raise type(error)(f"{row.where}: {row.id}{name}: {error}") from error
         record = agent.record(row.id)
         assert record is not None  # just observed
         return record
