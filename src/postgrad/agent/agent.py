@@ -96,7 +96,8 @@ class Agent(AbstractContextManager["Agent"]):
                 self._store = Store(self._database, stream)
                 kept = self._store.settings
                 if budget_ms is not None and kept is not None:
-                    options["iterations"] = json.loads(kept)["iterations"]
+                    with self._database.reading():
+                        options["iterations"] = json.loads(kept)["iterations"]
                 elif budget_ms is not None:
                     options["iterations"] = affordable(problem, belief, x, budget_ms, options)
                 self._stream = Stream(BayesianSGD(problem, **options), belief, x, alpha)
@@ -117,8 +118,12 @@ class Agent(AbstractContextManager["Agent"]):
             if self._shared or self._database.path is not None:  # else nobody comes again
                 settings |= json.loads(fingerprint(*parts))
             kept = store.create(json.dumps(settings), self._codec.save(start))
-        if kept is not None and (lines := differences(kept, *parts)):
-            raise StoreError(
+        lines: list[str] = []
+        if kept is not None:
+            with self._database.reading():
+                lines = differences(kept, *parts)
+        if lines:
+            raise self._database.error(
                 "the file was made with other settings: "
                 + "; ".join(lines[:5])
                 + (f"; and {len(lines) - 5} more" if len(lines) > 5 else "")
@@ -133,8 +138,9 @@ class Agent(AbstractContextManager["Agent"]):
 
     def _load(self) -> None:
         """Takes up what is in the store."""
-        head, self._alarms = self._store.load(), None
-        self._move(self._codec.restore(head.saved, self._store.fixed_arrays(head.saved)), head)
+        with self._database.reading():
+            head, self._alarms = self._store.load(), None
+            self._move(self._codec.restore(head.saved, self._store.fixed_arrays(head.saved)), head)
 
     def _move(self, now: Snapshot, head: StreamHead, before: Snapshot | None = None) -> None:
         """Takes up a state; if a transaction that is open comes to nothing, the one before."""
@@ -380,4 +386,5 @@ class Agent(AbstractContextManager["Agent"]):
             )
         if stage > self.stage:
             self._load()
-        return self._codec.read_answer(batch.answer).decision[()]
+        with self._database.reading():
+            return self._codec.read_answer(batch.answer).decision[()]

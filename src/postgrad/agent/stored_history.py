@@ -30,23 +30,29 @@ class StoredHistory:
         """
         issued = self._stream.start.decision
         for stage, batch in self._store.batches(max(first - 1, 1), end):
-            answer = self._codec.read_answer(batch.answer)
+            with self._store.database.reading():
+                record = self._record(stage, batch, issued)
             if stage >= first:
-                rows, x = self._data(batch)
-                unknown = np.isnan(answer.low).any()
-                yield Record(
-                    stage=stage,
-                    id=batch.id,
-                    time=datetime.fromtimestamp(batch.time, UTC),
-                    x=(issued if x is None else x)[()],
-                    rows=rows,
-                    decision=answer.decision[()],
-                    interval=None if unknown else (answer.low[()], answer.high[()]),
-                    log_predictive=answer.log_predictive / len(rows),
-                    surprise=answer.surprise,
-                    alarm=None if batch.alarm is None else _alarm(batch.alarm),
-                )
-            issued = answer.decision
+                yield record
+            issued = np.asarray(record.decision)
+
+    def _record(self, stage: int, batch: Batch, issued: np.ndarray) -> Record:
+        """What came of a batch that followed the decision `issued`."""
+        answer = self._codec.read_answer(batch.answer)
+        rows, x = self._data(batch)
+        unknown = np.isnan(answer.low).any()
+        return Record(
+            stage=stage,
+            id=batch.id,
+            time=datetime.fromtimestamp(batch.time, UTC),
+            x=(issued if x is None else x)[()],
+            rows=rows,
+            decision=answer.decision[()],
+            interval=None if unknown else (answer.low[()], answer.high[()]),
+            log_predictive=answer.log_predictive / len(rows),
+            surprise=answer.surprise,
+            alarm=None if batch.alarm is None else _alarm(batch.alarm),
+        )
 
     def alarms(self) -> list[Alarm]:
         """All alarms so far.
@@ -54,7 +60,8 @@ class StoredHistory:
         Raises:
             StoreError: If one is damaged.
         """
-        return [_alarm(text) for _, text in self._store.alarms()]
+        with self._store.database.reading():
+            return [_alarm(text) for _, text in self._store.alarms()]
 
     def snapshot(self, stage: int, known: Snapshot | None = None) -> Snapshot:
         """What was known after a stage, computed from the last snapshot that is at hand.
@@ -131,17 +138,19 @@ class StoredHistory:
         kept = self._store.checkpoint(stage)
         if kept is None:
             return self._stream.start
-        return self._codec.restore(kept, self._store.fixed_arrays(kept))
+        with self._store.database.reading():
+            return self._codec.restore(kept, self._store.fixed_arrays(kept))
 
     def _again(self, before: Snapshot, batch: Batch) -> Snapshot:
         return self.after(before, *self._data(batch))
 
     def _data(self, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
         """The observations of a batch, and the decision in force, if the caller named one."""
-        rows = np.frombuffer(batch.rows, "<f8").reshape(-1, *self._stream.event_shape)
-        if batch.x is None:
-            return rows, None
-        return rows, np.frombuffer(batch.x, "<f8").reshape(self._stream.start.decision.shape)
+        with self._store.database.reading():
+            rows = np.frombuffer(batch.rows, "<f8").reshape(-1, *self._stream.event_shape)
+            if batch.x is None:
+                return rows, None
+            return rows, np.frombuffer(batch.x, "<f8").reshape(self._stream.start.decision.shape)
 
 
 def _alarm(text: str) -> Alarm:

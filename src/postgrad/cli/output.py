@@ -35,7 +35,7 @@ def exit_codes() -> Iterator[None]:
     try:
         yield
     except e.PostgradError as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         sys.exit(next((code for code, kinds in codes.items() if isinstance(error, kinds)), 1))
     except BrokenPipeError:  # the program that read the output has ended
         _failed("whoever read the output has ended; not everything was written")
@@ -47,10 +47,16 @@ def exit_codes() -> Iterator[None]:
 def _failed(why: str) -> NoReturn:
     """Say why output could not be written, and end with exit code 1."""
     with contextlib.suppress(OSError, ValueError):  # standard error may be full as well
-        typer.echo(f"error: {why}", err=True)
+        say(f"error: {why}", err=True)
     with contextlib.suppress(OSError, ValueError):  # else Python writes the rest when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print text in which names may come from anywhere: control characters are shown, not sent."""
+    shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    typer.echo("".join(shown), err=err)
 
 
 def split(options: list[str] | None) -> list[str]:

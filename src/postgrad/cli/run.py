@@ -15,6 +15,7 @@ from postgrad.cli.output import (
     exit_codes,
     make_folder,
     progress,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def decide(
         where = f" on {decided['group']}" if decided["group"] else ""
         ends = decided["interval"]
         between = f"   (the best lies between {ends[0]:.4g} and {ends[1]:.4g})" if ends else ""
-        typer.echo(f"{decided['item']}{where}: {decided['decision']:.4g}{between}")
+        say(f"{decided['item']}{where}: {decided['decision']:.4g}{between}")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -135,7 +136,7 @@ def explain(
         typer.echo(json.dumps(lines, allow_nan=False))
         return
     for name, its_group, explanation in explained:
-        typer.echo(f"{_heading(name, its_group)}\n{explanation}\n")
+        say(f"{_heading(name, its_group)}\n{explanation}\n")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -150,7 +151,9 @@ def export(
     """Write the history of all batches and decisions, or the posterior for ArviZ."""
     with exit_codes(), _opened(specification, state, allow_code) as agents:
         from postgrad.spec.tables.export import write
+        from postgrad.spec.tables.output_files import refuse_overwriting
 
+        refuse_overwriting(out, [specification])
         count = write(agents, _streams(agents, item, group), out)
     typer.echo(f"Wrote {count} {'records' if out.suffix != '.nc' else 'posteriors'} to {out}")
 

@@ -19,6 +19,7 @@ from postgrad.spec.backtest_streams import daily_decisions
 from postgrad.spec.demand_table import DemandTable
 from postgrad.spec.partial_pooling import Pool
 from postgrad.spec.rules_of_thumb import RULES, RuleBacktest, UnderageOverage, rule_named
+from postgrad.spec.tables.output_files import text_cell
 
 _OURS, _HINDSIGHT = "postgrad", "hindsight"
 
@@ -112,7 +113,8 @@ class Backtest:
                     numbers += [self.decisions[name][day, i], np.nan if joint else costs[day, i]]
                 numbers.append(self.spread[day, i])
                 cells = ["" if np.isnan(number) else repr(float(number)) for number in numbers]
-                lines.append([self.dates[day], group, self.items[i], *cells])
+                names = map(text_cell, (self.dates[day], group, self.items[i]))
+                lines.append([*names, *cells])
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(lines)
         return text.getvalue()

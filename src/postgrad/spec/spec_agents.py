@@ -81,9 +81,15 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             StoreError: If the file holds a stream that no specification has made.
         """
         try:
-            return [tuple(json.loads(name)) for name in self._database.streams()]
-        except (ValueError, TypeError) as error:
-            raise StoreError(f"{self.path} was not made from a specification") from error
+            found = [json.loads(name) for name in self._database.streams()]
+        except (ValueError, TypeError, RecursionError):
+            found = [None]
+        for stream in found:
+            match stream:
+                case [str(), str() | None]:
+                    continue
+            raise StoreError(f"{self.path} was not made from a specification")
+        return [(item, group) for item, group in found]
 
     def agent(self, item: str, group: str | None = None) -> Agent:
         """The agent of an item (`ALL_ITEMS`, if the items are decided together) and a group.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from postgrad.errors import StoreError
+from postgrad.errors import PostgradError, StoreError
 from postgrad.store import schema
 from postgrad.store.checksum import Field, digest
 from postgrad.store.commit_marker import CommitMarker
@@ -124,6 +124,21 @@ class Database(AbstractContextManager["Database"]):
         """A checksum of fields that holds in this database alone."""
         return digest(self.identity, *fields)
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Errors about stored values that postgrad never writes become `StoreError`s.
+
+        Such values pass the checksums if whoever wrote them computed these as well.
+        """
+        try:
+            yield
+        except PostgradError as error:
+            self._explain(error)
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise self.error(f"it holds what postgrad never writes ({what:.200})") from error
+
     @property
     def connection(self) -> sqlite3.Connection:
         """The connection; opened again after a fork."""
@@ -131,6 +146,9 @@ class Database(AbstractContextManager["Database"]):
             if self._closed:
                 raise StoreError("the agent was closed; make a new one to go on")
             self._connection = self._connect()
+            # Python's connections refer to themselves: left alone, they keep their files open.
+            self._dropped = weakref.finalize(self, self._connection.close)
+            self._dropped.atexit = False
         return self._connection
 
     def rows(self, statement: str, *values: Field) -> list[Any]:
@@ -219,6 +237,7 @@ class Database(AbstractContextManager["Database"]):
 
     def _disconnect(self) -> None:
         if self._connection is not None:
+            self._dropped.detach()
             self._connection.close()
             self._connection = None
 
@@ -269,7 +288,7 @@ class Database(AbstractContextManager["Database"]):
         found = self.row("SELECT identity, checksum FROM store")
         self.identity: bytes
         self.identity, checksum = found or (b"", b"")
-        if checksum != self.checksum():
+        if checksum != self.checksum() or not isinstance(self.identity, bytes):
             raise StoreError("the store's identity is damaged; restore a backup")
         if any(identity != self.identity for identity, _ in self.marked_commits.values()):
             self._commits_missing("is of another store")
