@@ -7,7 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from postgrad.agent.affordable import affordable
 from postgrad.agent.explanation import Explanation, explain, in_short
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.record import Record, Replay
-from postgrad.agent.settings_check import differences, fingerprint
+from postgrad.agent.settings_check import differences, fingerprint, in_words
 from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
@@ -118,17 +118,11 @@ class Agent(AbstractContextManager["Agent"]):
             if self._shared or self._database.path is not None:  # else nobody comes again
                 settings |= json.loads(fingerprint(*parts))
             kept = store.create(json.dumps(settings), self._codec.save(start))
-        lines: list[str] = []
         if kept is not None:
             with self._database.reading():
                 lines = differences(kept, *parts)
-        if lines:
-            raise self._database.error(
-                "the file was made with other settings: "
-                + "; ".join(lines[:5])
-                + (f"; and {len(lines) - 5} more" if len(lines) > 5 else "")
-                + ". Use those, another name= for a new stream, or another path="
-            )
+            if lines:
+                raise self._database.error(in_words(lines))
         try:
             self._load()
         except StoreError:
@@ -276,6 +270,18 @@ class Agent(AbstractContextManager["Agent"]):
         if new.warning is not None:
             warnings.warn(new.warning, stacklevel=2)
         return new.decision[()]
+
+    def prepare(self, batch: Any, *, id: str, x: Any = None) -> None:  # noqa: A002
+        """Computes, and compiles, the stage of a batch that will be observed: see `observe`.
+
+        Inside a transaction, for which other processes wait, `observe` then finds it done. Several
+        batches may be prepared, in their order. What is wrong with a batch `observe` will say.
+        """
+        with self._database.lock, suppress(PostgradError):
+            rows = as_rows(batch, self._stream.event_shape)
+            in_force = None if x is None else as_decision(x, self._stream.start.decision.shape)
+            if self._store.find(as_name(id, BatchError, "id")) is None:
+                self._past.prepare(self._now, rows, in_force)
 
     def history(self, last: int | None = None) -> Iterator[Record]:
         """What was observed and decided, from the first batch to the last, read as it is asked for.

@@ -1,8 +1,10 @@
 """A stream's past: told from what is stored, and computed again, batch by batch."""
 
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,12 +17,21 @@ from postgrad.monitoring.misspecification import Alarm
 from postgrad.store import Batch, Store
 
 
+class _Stage(NamedTuple):
+    """A stage that was computed before its batch was observed."""
+
+    before: Snapshot
+    data: tuple[bytes, bytes | None]
+    after: Snapshot
+
+
 class StoredHistory:
     """What can be told of the past."""
 
     def __init__(self, stream: Stream, codec: StateCodec, store: Store):
         """Args: what computes stages, what reads stored states, and where the batches are."""
         self._stream, self._codec, self._store = stream, codec, store
+        self._prepared: deque[_Stage] = deque()
 
     def records(self, first: int, end: int) -> Iterator[Record]:
         """Batches and what came of them, from one stage to another, read as they are asked for.
@@ -79,6 +90,14 @@ class StoredHistory:
             snapshot = self._again(snapshot, batch)
         return snapshot
 
+    def prepare(self, now: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> None:
+        """Compute the stage that follows `now`, or the last one prepared, for `after` to find."""
+        if self._prepared and self._prepared[0].before is not now:
+            self._prepared.clear()
+        before = self._prepared[-1].after if self._prepared else now
+        after = self._computed(before, rows, x)
+        self._prepared.append(_Stage(before, _bytes(rows, x), after))
+
     def after(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
         """One stage; where an assumption fails, after learning all batches again without it.
 
@@ -87,11 +106,19 @@ class StoredHistory:
         Raises:
             StoreError: If a batch is damaged.
         """
+        if self._prepared:
+            stage = self._prepared.popleft()
+            if stage.before is before and stage.data == _bytes(rows, x):
+                return stage.after
+            self._prepared.clear()
+        return self._computed(before, rows, x)
+
+    def _computed(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
         try:
             return self._stream.after(before, rows, x)
         except AssumptionFailedError as failed:
             again = self._learned_again(before.stage, failed.which)
-            new = self.after(again, rows, before.decision if x is None else x)
+            new = self._computed(again, rows, before.decision if x is None else x)
             return new._replace(warning=AssumptionWarning(new.without & ~before.without))
 
     def _learned_again(self, stage: int, without: int) -> Snapshot:
@@ -151,6 +178,10 @@ class StoredHistory:
             if batch.x is None:
                 return rows, None
             return rows, np.frombuffer(batch.x, "<f8").reshape(self._stream.start.decision.shape)
+
+
+def _bytes(rows: np.ndarray, x: np.ndarray | None) -> tuple[bytes, bytes | None]:
+    return rows.tobytes(), None if x is None else x.tobytes()
 
 
 def _alarm(text: str) -> Alarm:

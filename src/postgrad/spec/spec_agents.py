@@ -145,14 +145,19 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
     ) -> tuple[list[DatedRow], PostgradError | None]:
         """At most `count` rows, and the error at the row after them, if any.
 
-        The agents of the rows are made here, since that is not possible inside a transaction.
+        The agents of the rows are made here, since that is not possible inside a transaction, and
+        their stages are computed, since other processes wait for transactions. Fewer rows are taken
+        where that takes longer than `_COMMIT_S`.
         """
         taken: list[DatedRow] = []
+        began = time.monotonic()
         try:
             for row in itertools.islice(source, count):
-                for item, _, _ in self._batches(row):
-                    self.agent(item, row.group)
+                for item, values, decisions in self._batches(row):
+                    self.agent(item, row.group).prepare(values, id=row.id, x=decisions)
                 taken.append(row)
+                if time.monotonic() - began > _COMMIT_S:
+                    break
         except PostgradError as error:
             return taken, error
         return taken, None
