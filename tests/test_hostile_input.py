@@ -1,6 +1,5 @@
 """Clumsy or hostile input: refused in a sentence that says where, never with a traceback."""
 
-import contextlib
 import csv
 import gc
 import io
@@ -13,14 +12,13 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from test_spec_agents import ROWS, SPEC, call, write
+from test_spec_agents import SPEC, call, shop
 from typer.testing import CliRunner
 
 from postgrad import cli
 from postgrad.cli import app
 from postgrad.cli.output import say
 from postgrad.cli.run import run
-from postgrad.engine.stream import Stream
 from postgrad.errors import DataError, SpecificationError, StoreError
 from postgrad.spec import load
 from postgrad.spec.tables import parquet
@@ -30,13 +28,7 @@ from postgrad.store import Database
 from postgrad.store.checksum import digest
 from postgrad.store.commit_marker import CommitMarker
 
-
-@pytest.fixture
-def shop(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "shop.toml").write_text(SPEC)
-    write(tmp_path / "data.csv", ROWS)
-    return tmp_path
+__all__ = ["shop"]  # a fixture
 
 
 def written_to(monkeypatch, file):
@@ -323,29 +315,3 @@ def test_texts_that_come_often_take_no_memory(tmp_path):
         tracemalloc.stop()
     assert found == 999 * 500 + 1000 * 1_000_000
     assert list(next(iter(rows(path)))) == ["a", "n"]
-
-
-def test_stages_are_computed_before_the_lock_is_taken(shop, monkeypatch):
-    """Else another process waits until all is compiled. None is computed twice, either."""
-    monkeypatch.setattr("postgrad.spec.spec_agents._COMMIT_S", 60.0)
-    whole = call("run", "shop.toml", "data.csv", "--state", "whole.db").stdout
-    inside, computed, transaction, after = 0, [], Database.transaction, Stream.after
-
-    @contextlib.contextmanager
-    def watched(database):
-        nonlocal inside
-        with transaction(database):
-            inside += 1
-            yield
-            inside -= 1
-
-    def noted(*arguments):
-        computed.append(inside)
-        return after(*arguments)
-
-    monkeypatch.setattr(Database, "transaction", watched)
-    monkeypatch.setattr(Stream, "after", noted)
-    write(shop / "part.csv", ROWS[:2])
-    call("run", "shop.toml", "part.csv")
-    assert call("run", "shop.toml", "data.csv").stdout == whole
-    assert computed == [0] * 7

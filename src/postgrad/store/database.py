@@ -50,6 +50,7 @@ class Database(AbstractContextManager["Database"]):
         identity: A random number that tells this database from others.
         commit_marker: The file that holds the last commit of each stream; None for memory.
         marked_commits: What that file held before the database was read, by stream.
+        streams_checked: How many entries of the list of streams this connection has checked.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, recover: bool = False):
@@ -69,7 +70,7 @@ class Database(AbstractContextManager["Database"]):
         self.lock = threading.RLock()
         self.commit_marker = None if self.path is None else CommitMarker(self.path)
         self._connection: sqlite3.Connection | None = None
-        self._depth = 0
+        self._depth = self.streams_checked = 0
         self._undos: list[Callable[[], None]] = []
         self._commits: list[tuple[int, int]] = []
         try:
