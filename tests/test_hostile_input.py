@@ -301,7 +301,8 @@ def test_texts_that_come_often_take_no_memory(tmp_path):
     path = tmp_path / "a.parquet"
     often = pyarrow.DictionaryArray.from_arrays(np.zeros(1000, "i4"), ["x" * 1_000_000])
     nested = pyarrow.array([[1, 2]] * 1000)
-    content = table(a=often, b=nested, n=range(1000))
+    blocks = pyarrow.array([bytes(9)] * 1000, pyarrow.binary(9))
+    content = table(a=often, b=nested, c=blocks, n=range(1000))
     pyarrow.parquet.write_table(content, path, store_schema=False)
     pool = pyarrow.default_memory_pool()
     before = pool.max_memory()

@@ -33,7 +33,7 @@ def backtest(
     as_json: AsJson = False,
 ) -> None:
     """Decide on each day of past demand, and compare with rules of thumb and hindsight."""
-    with exit_codes():
+    with exit_codes(specification, data):
         from postgrad.spec import load
         from postgrad.spec.spec_backtest import backtest_specification
         from postgrad.spec.tables.files import rows

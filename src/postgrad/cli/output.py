@@ -25,18 +25,26 @@ AllowCode = Annotated[bool, _ALLOW]
 
 
 @contextlib.contextmanager
-def exit_codes() -> Iterator[None]:
-    """Turn errors of the library into one line on standard error and an exit code."""
+def exit_codes(specification: Path | None = None, data: str | None = None) -> Iterator[None]:
+    """Turn errors of the library into one line on standard error and an exit code.
+
+    Args:
+        specification: What errors of the specification are about, where they do not say it.
+        data: What errors of the data are about, where they do not say it.
+    """
     from postgrad import errors as e
 
-    specification = (e.SpecificationError, e.PriorError, e.FeasibleSetError, e.ModelError)
-    data = (e.DataError, e.BatchError, e.DecisionError, e.SupportError, e.ImpossibleDataError)
-    codes = {3: specification, 4: (*data, e.DuplicateBatchError), 5: (e.StoreError,)}
+    of_problem = (e.SpecificationError, e.PriorError, e.FeasibleSetError, e.ModelError)
+    of_data = (e.DataError, e.BatchError, e.DecisionError, e.SupportError, e.ImpossibleDataError)
+    codes = {3: of_problem, 4: (*of_data, e.DuplicateBatchError), 5: (e.StoreError,)}
+    files = {3: specification, 4: "standard input" if data == "-" else data}
     try:
         yield
     except e.PostgradError as error:
-        say(f"error: {error}", err=True)
-        sys.exit(next((code for code, kinds in codes.items() if isinstance(error, kinds)), 1))
+        code = next((code for code, kinds in codes.items() if isinstance(error, kinds)), 1)
+        named = code not in files or str(files[code] or "") in str(error)
+        say(f"error: {error}" if named else f"error: {files[code]}: {error}", err=True)
+        sys.exit(code)
     except BrokenPipeError:  # the program that read the output has ended
         _failed("whoever read the output has ended; not everything was written")
     except OSError as error:

@@ -66,7 +66,7 @@ def run(
     Everything printed is stored already. Run it again, after a crash or with more data: rows that
     have counted do not count again, and their lines are the same.
     """
-    with exit_codes():
+    with exit_codes(specification, data):
         from postgrad.spec import load
         from postgrad.spec.spec_agents import SpecAgents
         from postgrad.spec.tables.files import rows
@@ -96,7 +96,7 @@ def decide(
     as_json: AsJson = False,
 ) -> None:
     """Print the decisions in force."""
-    with exit_codes(), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
         found = [
             decided
             for stream in _streams(agents, item, group)
@@ -123,7 +123,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say why the decisions are what they are, and what is uncertain about them."""
-    with exit_codes(), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
         streams = _streams(agents, item, group)
         explained = [(*stream, agents.agent(*stream).explain()) for stream in streams]
     if as_json:
@@ -149,7 +149,7 @@ def export(
     allow_code: AllowCode = False,
 ) -> None:
     """Write the history of all batches and decisions, or the posterior for ArviZ."""
-    with exit_codes(), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
         from postgrad.spec.tables.export import write
         from postgrad.spec.tables.output_files import refuse_overwriting
 
@@ -169,7 +169,7 @@ def plot(
     as_json: AsJson = False,
 ) -> None:
     """Draw decisions with their interval, the posterior, surprise and cost over time."""
-    with exit_codes(), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
         from postgrad.spec.tables.charts import draw_stream
 
         streams = _streams(agents, item, group)

@@ -14,7 +14,7 @@ _ROWS_AT_ONCE, _CHARACTERS_AT_ONCE = 1024, 1 << 24
 
 
 def parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a file with their numbers, from 1. Columns of nested values are left out.
+    """The rows of a file with their numbers, from 1; only columns of numbers, texts and dates.
 
     Raises:
         DataError: If it is no Parquet file, is too large, or holds what is no text or date.
@@ -26,11 +26,11 @@ def parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         file = parquet.ParquetFile(path, pre_buffer=False)
         _check_size(file.metadata)
-        types, schema = pyarrow.types, file.schema_arrow
+        schema = file.schema_arrow
         if len(set(schema.names)) < len(schema.names):
             raise DataError("its columns must have different names")
-        flat = [field.name for field in schema if not types.is_nested(field.type)]
-        texts = [f.name for f in schema if types.is_string(f.type) or types.is_binary(f.type)]
+        flat = [field.name for field in schema if _is_flat(field.type)]
+        texts = [field.name for field in schema if _is_text(field.type)]
         # A text that comes in many rows is kept once, as it is in the file.
         file = parquet.ParquetFile(path, pre_buffer=False, read_dictionary=texts)
     except DataError:
@@ -67,14 +67,24 @@ def _check_size(metadata: Any) -> None:
             raise DataError(f"row group {number} has {size} bytes when decompressed; {most}")
 
 
+def _is_flat(kind: Any) -> bool:
+    """Whether a column holds numbers, dates or texts: nothing nested, and no blocks of bytes."""
+    types = arrow().types
+    return not (types.is_nested(kind) or types.is_fixed_size_binary(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    types = arrow().types
+    kinds = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
+    return any(is_kind(kind) for is_kind in kinds)
+
+
 def _longest(column: Any) -> int:
     """How long the longest text of a column may be; 0 for numbers and dates."""
     import pyarrow.compute as compute
 
-    types = arrow().types
-    values = column.dictionary if types.is_dictionary(column.type) else column
-    kinds = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
-    if not any(kind(values.type) for kind in kinds):
+    values = column.dictionary if arrow().types.is_dictionary(column.type) else column
+    if not _is_text(values.type):
         return 0
     return compute.max(compute.binary_length(values)).as_py() or 0
 
