@@ -91,3 +91,28 @@ def test_a_problem_is_compiled_once_for_all_its_streams():
     assert [record.getMessage() for record in compiled] == []
     with pytest.raises(DecisionError, match="violates"):
         make(10.0)
+
+
+def test_what_is_prepared_changes_nothing(tmp_path):
+    """Not even if other batches come, or another agent was faster."""
+    problem = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Normal(theta, 1.0))
+    batches = {"a": [1.0], "b": [2.0, 3.0], "c": [0.5], "d": [4.0]}
+
+    def make(path=None):
+        return pg.Agent(problem, pg.beliefs.Normal(0.0, 1.0), 0.0, path=path, **pg.presets.paper())
+
+    plain = make()
+    expected = [plain.observe(batch, id=name) for name, batch in batches.items()]
+    with make(tmp_path / "a.db") as agent, make(tmp_path / "a.db") as other:
+        agent.prepare(batches["a"], id="a")
+        agent.prepare(batches["b"], id="b")
+        found = [agent.observe(batches["a"], id="a")]
+        agent.prepare([9.0], id="b")  # after that of "b", and never observed
+        found.append(agent.observe(batches["b"], id="b"))
+        agent.prepare(batches["a"], id="a")  # was observed before
+        agent.prepare(batches["d"], id="d", x=0.0)
+        found.append(other.observe(batches["c"], id="c"))
+        agent.prepare("nonsense", id="d")
+        found.append(agent.observe(batches["d"], id="d"))
+        assert found == expected
+        assert agent.replay().identical
