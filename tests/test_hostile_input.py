@@ -122,7 +122,7 @@ def forged(path, table, column, value):
 FORGED = {
     "streams": {
         "name": ['["a"]', "[1, 2]", b"x"],
-        "settings": ["", "[]", "{}", b"\xff", "1" * 5000],
+        "settings": ["", "[]", "{}", b"\xff", "1" * 5000, "[" * 100_000],
     },
     "heads": {
         "stage": ["x", -1, 2**62],

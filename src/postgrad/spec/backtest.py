@@ -158,7 +158,7 @@ def backtest(
         split_by: The group of each day, such as its weekday: a decision and a belief for each
             group. Rules of thumb then learn from days of the same group.
         pool: What the groups have in common; nothing, if not given.
-        in_force: The decisions under which the data arose, in the shape of `demand`: needed where
+        in_force: The decisions under which the data arose, days by items: needed where
             the data depend on the decision (sales that stock limits, demand that prices move).
         burn_in: So many days are learned from and not scored.
         delay: So many days pass before a demand becomes known, beyond the next morning.

@@ -21,6 +21,12 @@ SMALL = 64 << 20
 # the same few pages, which are then copied less often.
 _LOG_PAGES = 2000
 
+# What comes of values of other types, lengths or depths than those that are written.
+_NEVER_WRITTEN = (
+    ArithmeticError, AttributeError, LookupError,
+    RecursionError, SyntaxError, TypeError, ValueError,
+)  # fmt: skip
+
 _ADVICE = {
     "SQLITE_BUSY": "another process has kept it locked for {patience:g} s; try again, or end it",
     "SQLITE_LOCKED": "another process keeps it locked; try again, or end it",
@@ -136,7 +142,7 @@ class Database(AbstractContextManager["Database"]):
         except PostgradError as error:
             self._explain(error)
             raise
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except _NEVER_WRITTEN as error:
             what = f"{type(error).__name__}: {error}"
             raise self.error(f"it holds what postgrad never writes ({what:.200})") from error
 
