@@ -61,6 +61,26 @@ def test_a_walk_is_the_live_run():
         )
 
 
+def test_the_rows_of_a_day_are_one_batch():
+    """Days of the first item have one row or two, or none; those of the second have one."""
+    table = np.stack([DEMAND, np.full_like(DEMAND, np.nan)], axis=2)[:4]
+    table[1, 0, 1], table[2, 0] = 12.0, np.nan
+    result = decide(table, rules=["last-value"])
+    agent = pg.Agent(ITEMS[0], PRIOR, 5.0, **PAPER)
+    expected = [agent.decision, agent.observe(DEMAND[:1, 0]), agent.observe([DEMAND[1, 0], 12.0])]
+    expected.append(agent.decision)  # nothing was learned on the third day
+    np.testing.assert_allclose(result.decisions["postgrad"][:, 0], expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        result.decisions["postgrad"][:, 1], live(1, DEMAND[:3, 1]), rtol=1e-10
+    )
+    assert result.decisions["last-value"][2, 0] == 12.0
+    order = expected[1]
+    both = sum(4.0 * max(d - order, 0.0) + max(order - d, 0.0) for d in (DEMAND[1, 0], 12.0))
+    assert result.costs["postgrad"][1, 0] == pytest.approx(both)
+    assert result.costs["postgrad"][2, 0] == 0.0
+    assert result.demand[1, 0] == pytest.approx((DEMAND[1, 0] + 12.0) / 2)
+
+
 def test_each_item_has_its_own_start():
     np.testing.assert_array_equal(decide(x=[5.0, 7.0]).decisions["postgrad"][0], [5.0, 7.0])
 

@@ -323,7 +323,7 @@ def test_a_table_has_days_in_order():
     assert table.items == ("b", "a")
     np.testing.assert_array_equal(table.demand, [[np.nan, 1.0], [3.0, 4.0]])
     assert table.rows.tolist() == [1, 2]
-    with pytest.raises(errors.DataError, match="two rows for 'a'"):
+    with pytest.raises(errors.DataError, match="row 4: 'a' has '2026-01-01' also in row 2"):
         demand_table(fed([*rows, rows[1]], item="what"))
     with pytest.raises(errors.DataError, match=r"must be among data\.names, got 'b'"):
         fed(rows, item="what", names=["a"])

@@ -311,6 +311,8 @@ def test_exit_codes(shop, name):
     done = call(*arguments, code=code)
     assert "Traceback" not in done.output
     assert "rror" in done.output
+    if code in (3, 4):
+        assert arguments[code - 2] in done.output
     if name == "impossible data":
         assert "2026-01-01, 'rolls': " in done.output
 

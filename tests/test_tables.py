@@ -64,7 +64,7 @@ def test_a_frame_is_a_batch_and_a_table_of_demand():
 BROKEN = {
     "no header.csv": ("", "name the columns"),
     "twice.csv": ("a,a\n1,2\n", "each once"),
-    "ragged.csv": ("a,b\n1\n", "row 1 has 1 cells"),
+    "ragged.csv": ("a,b\n1\n", "line 2 has 1 cells"),
     "quote.csv": ('a\n"' + "x\n" * 600_000, "more than 1000000 characters"),
     "long.csv": ("a\n" + "1" * 2_000_000, "more than 1000000 characters"),
     "long.jsonl": ('{"a": "' + "x" * 2_000_000 + '"}', "more than 1000000 characters"),

@@ -12,6 +12,7 @@ from test_durable import POINTS, PROBLEM, everything, feed, make
 
 import postgrad as pg
 from postgrad import errors
+from postgrad.store.stream_list import stream_of_batch
 
 FILES = ("", "-wal", "-acknowledged")
 
@@ -68,8 +69,8 @@ def test_agents_share_a_database(database):
     milk.close()  # it is not the agent's own
     feed(bread, [4])
     assert everything(named(database, "bread")) == straight([3, 4])
-    assert database.stream_of_batch("2", ["bread", "nobody"]) is None
-    assert database.stream_of_batch("2", ["bread", "milk"]) == "milk"
+    assert stream_of_batch(database, "2", ["bread", "nobody"]) is None
+    assert stream_of_batch(database, "2", ["bread", "milk"]) == "milk"
 
 
 def test_a_shared_memory_remembers_settings():

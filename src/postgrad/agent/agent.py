@@ -1,10 +1,8 @@
 """One live decision: observe a batch, ask for the decision, and lose neither."""
 
-import dataclasses
 import functools
 import json
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
@@ -16,7 +14,7 @@ from postgrad.agent.affordable import affordable
 from postgrad.agent.explanation import Explanation, explain, in_short
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.record import Record, Replay
-from postgrad.agent.settings_check import differences, fingerprint
+from postgrad.agent.settings_check import differences, fingerprint, in_words
 from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
@@ -98,7 +96,8 @@ class Agent(AbstractContextManager["Agent"]):
                 self._store = Store(self._database, stream)
                 kept = self._store.settings
                 if budget_ms is not None and kept is not None:
-                    options["iterations"] = json.loads(kept)["iterations"]
+                    with self._database.reading():
+                        options["iterations"] = json.loads(kept)["iterations"]
                 elif budget_ms is not None:
                     options["iterations"] = affordable(problem, belief, x, budget_ms, options)
                 self._stream = Stream(BayesianSGD(problem, **options), belief, x, alpha)
@@ -119,13 +118,11 @@ class Agent(AbstractContextManager["Agent"]):
             if self._shared or self._database.path is not None:  # else nobody comes again
                 settings |= json.loads(fingerprint(*parts))
             kept = store.create(json.dumps(settings), self._codec.save(start))
-        if kept is not None and (lines := differences(kept, *parts)):
-            raise StoreError(
-                "the file was made with other settings: "
-                + "; ".join(lines[:5])
-                + (f"; and {len(lines) - 5} more" if len(lines) > 5 else "")
-                + ". Use those, another name= for a new stream, or another path="
-            )
+        if kept is not None:
+            with self._database.reading():
+                lines = differences(kept, *parts)
+            if lines:
+                raise self._database.error(in_words(lines))
         try:
             self._load()
         except StoreError:
@@ -135,8 +132,9 @@ class Agent(AbstractContextManager["Agent"]):
 
     def _load(self) -> None:
         """Takes up what is in the store."""
-        (head, fixed_arrays), self._alarms = self._store.latest(), None
-        self._move(self._codec.restore(head.saved, fixed_arrays), head)
+        with self._database.reading():
+            (head, fixed_arrays), self._alarms = self._store.latest(), None
+            self._move(self._codec.restore(head.saved, fixed_arrays), head)
 
     def _as_of_now(self, read: Callable[[], Read]) -> Read:
         """What is read of the past; if another process has gone back in it, anew from there."""
@@ -231,7 +229,7 @@ class Agent(AbstractContextManager["Agent"]):
 
         Warns:
             MisspecificationWarning: If the data do not look like the model. The batch counts.
-            ConvergenceWarning: If the descent does not settle, many stages in a row.
+            ConvergenceWarning: If the decision of this very stage may be wrong.
             AssumptionWarning: If something that was assumed of cost or model does not hold where
                 the decision has come to; all batches are then learned again without it.
             LockInWarning: If the decision has come to where data teach nothing more.
@@ -258,15 +256,7 @@ class Agent(AbstractContextManager["Agent"]):
                     return self._answered_before(*known, rows, in_force)
                 try:
                     new = self._past.after(self._now, rows, in_force)
-                    alarm = new.alarm
-                    entry = Batch(
-                        id=key,
-                        time=time.time(),
-                        x=None if in_force is None else in_force.tobytes(),
-                        rows=rows.tobytes(),
-                        answer=new.answer,
-                        alarm=None if alarm is None else json.dumps(dataclasses.asdict(alarm)),
-                    )
+                    alarm, entry = new.alarm, self._past.entry(new, key, rows, in_force)
                     renewed = new.fixed_since == new.stage
                     fixed = self._codec.save_fixed(new) if renewed else None
                     head = self._store.append(self._head, entry, self._codec.save(new), fixed)
@@ -283,6 +273,18 @@ class Agent(AbstractContextManager["Agent"]):
         if new.warning is not None:
             warnings.warn(new.warning, stacklevel=2)
         return new.decision[()]
+
+    def prepare(self, batch: Any, *, id: str, x: Any = None) -> None:  # noqa: A002
+        """Computes, and compiles, the stage of a batch that will be observed: see `observe`.
+
+        Inside a transaction, for which other processes wait, `observe` then finds it done. Several
+        batches may be prepared, in their order. What is wrong with a batch `observe` will say.
+        """
+        with self._database.lock, suppress(PostgradError):
+            rows = as_rows(batch, self._stream.event_shape)
+            in_force = None if x is None else as_decision(x, self._stream.start.decision.shape)
+            if self._store.find(as_name(id, BatchError, "id")) is None:
+                self._past.prepare(self._now, rows, in_force)
 
     def history(self, last: int | None = None) -> Iterator[Record]:
         """What was observed and decided, from the first batch to the last, read as it is asked for.
@@ -391,4 +393,5 @@ class Agent(AbstractContextManager["Agent"]):
             )
         if stage > self.stage:
             self._load()
-        return self._codec.read_answer(batch.answer).decision[()]
+        with self._database.reading():
+            return self._codec.read_answer(batch.answer).decision[()]

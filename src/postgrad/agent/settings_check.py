@@ -63,6 +63,13 @@ def differences(
     return lines
 
 
+def in_words(lines: list[str]) -> str:
+    """What to say where an agent differs from the settings that were stored."""
+    more = f"; and {len(lines) - 5} more" if len(lines) > 5 else ""
+    instead = "Use those, another name= for a new stream, or another path="
+    return f"the file was made with other settings: {'; '.join(lines[:5])}{more}. {instead}"
+
+
 def _described(
     algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any
 ) -> dict[str, dict[str, Any]]:

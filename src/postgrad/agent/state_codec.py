@@ -121,6 +121,8 @@ class StateCodec:
         stored = decode(*(fixed or (_NOTHING, b""))) | decode(saved.header, saved.state)
         told = decode(saved.report_header, saved.report)
         size = _COUNTERS.size
+        if len(saved.counters) not in (size, size + _WITHOUT.size):
+            raise ValueError(f"expected {size} bytes of counters, got {len(saved.counters)}")
         *stall, said, next_look, room, rows = _COUNTERS.unpack(saved.counters[:size])
         without = _WITHOUT.unpack(saved.counters[size:])[0] if saved.counters[size:] else 0
         parts = self._of(without)

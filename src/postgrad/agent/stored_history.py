@@ -1,10 +1,13 @@
 """A stream's past: told from what is stored, and computed again, batch by batch."""
 
+import dataclasses
 import json
+import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,12 +23,21 @@ from postgrad.store import Batch, StaleStateError, Store
 Told = TypeVar("Told")
 
 
+class _Stage(NamedTuple):
+    """A stage that was computed before its batch was observed."""
+
+    before: Snapshot
+    data: tuple[bytes, bytes | None]
+    after: Snapshot
+
+
 class StoredHistory:
     """What can be told of the past."""
 
     def __init__(self, stream: Stream, codec: StateCodec, store: Store):
         """Args: what computes stages, what reads stored states, and where the batches are."""
         self._stream, self._codec, self._store = stream, codec, store
+        self._prepared: deque[_Stage] = deque()
 
     def records(self, first: int, end: int) -> Iterator[Record]:
         """Batches and what came of them, from one stage to another, read as they are asked for.
@@ -39,23 +51,29 @@ class StoredHistory:
     def _records(self, first: int, batches: Iterator[tuple[int, Batch]]) -> Iterator[Record]:
         issued = self._stream.start.decision
         for stage, batch in batches:
-            answer = self._codec.read_answer(batch.answer)
+            with self._store.database.reading():
+                record = self._record(stage, batch, issued)
             if stage >= first:
-                rows, x = self._data(batch)
-                unknown = np.isnan(answer.low).any()
-                yield Record(
-                    stage=stage,
-                    id=batch.id,
-                    time=datetime.fromtimestamp(batch.time, UTC),
-                    x=(issued if x is None else x)[()],
-                    rows=rows,
-                    decision=answer.decision[()],
-                    interval=None if unknown else (answer.low[()], answer.high[()]),
-                    log_predictive=answer.log_predictive / len(rows),
-                    surprise=answer.surprise,
-                    alarm=None if batch.alarm is None else _alarm(batch.alarm),
-                )
-            issued = answer.decision
+                yield record
+            issued = np.asarray(record.decision)
+
+    def _record(self, stage: int, batch: Batch, issued: np.ndarray) -> Record:
+        """What came of a batch that followed the decision `issued`."""
+        answer = self._codec.read_answer(batch.answer)
+        rows, x = self._data(batch)
+        unknown = np.isnan(answer.low).any()
+        return Record(
+            stage=stage,
+            id=batch.id,
+            time=datetime.fromtimestamp(batch.time, UTC),
+            x=(issued if x is None else x)[()],
+            rows=rows,
+            decision=answer.decision[()],
+            interval=None if unknown else (answer.low[()], answer.high[()]),
+            log_predictive=answer.log_predictive / len(rows),
+            surprise=answer.surprise,
+            alarm=None if batch.alarm is None else _alarm(batch.alarm),
+        )
 
     def latest(self, end: int, count: int | None) -> Iterator[Record]:
         """So many records up to a stage, or all up to it; see `records`."""
@@ -86,7 +104,8 @@ class StoredHistory:
         Raises:
             StoreError: If one is damaged.
         """
-        return [_alarm(text) for _, text in self._store.alarms()]
+        with self._store.database.reading():
+            return [_alarm(text) for _, text in self._store.alarms()]
 
     def snapshot(self, stage: int, known: Snapshot | None = None) -> Snapshot:
         """What was known after a stage, computed from the last snapshot that is at hand.
@@ -104,6 +123,14 @@ class StoredHistory:
             snapshot = self._again(snapshot, batch)
         return snapshot
 
+    def prepare(self, now: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> None:
+        """Compute the stage that follows `now`, or the last one prepared, for `after` to find."""
+        if self._prepared and self._prepared[0].before is not now:
+            self._prepared.clear()
+        before = self._prepared[-1].after if self._prepared else now
+        after = self._computed(before, rows, x)
+        self._prepared.append(_Stage(before, _bytes(rows, x), after))
+
     def after(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
         """One stage; where an assumption fails, after learning all batches again without it.
 
@@ -112,12 +139,33 @@ class StoredHistory:
         Raises:
             StoreError: If a batch is damaged.
         """
+        if self._prepared:
+            stage = self._prepared.popleft()
+            if stage.before is before and stage.data == _bytes(rows, x):
+                return stage.after
+            self._prepared.clear()
+        return self._computed(before, rows, x)
+
+    def _computed(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
         try:
             return self._stream.after(before, rows, x)
         except AssumptionFailedError as failed:
             again = self._learned_again(before.stage, failed.which)
-            new = self.after(again, rows, before.decision if x is None else x)
+            new = self._computed(again, rows, before.decision if x is None else x)
             return new._replace(warning=AssumptionWarning(new.without & ~before.without))
+
+    def entry(
+        self, new: Snapshot, name: str | None, rows: np.ndarray, x: np.ndarray | None
+    ) -> Batch:
+        """What is kept of a batch, and of what came of it."""
+        return Batch(
+            id=name,
+            time=time.time(),
+            x=None if x is None else x.tobytes(),
+            rows=rows.tobytes(),
+            answer=new.answer,
+            alarm=None if new.alarm is None else json.dumps(dataclasses.asdict(new.alarm)),
+        )
 
     def _learned_again(self, stage: int, without: int) -> Snapshot:
         """What was known after a stage, had some assumptions (bits) never been made."""
@@ -161,7 +209,8 @@ class StoredHistory:
     def _kept(self, stage: int) -> Snapshot:
         """The last snapshot that is kept and not after a stage."""
         while (kept := self._store.checkpoint(stage)) is not None:
-            with suppress(StoreError):  # they were there: another process has thinned them out
+            with suppress(StoreError), self._store.database.reading():
+                # they were there: another process has thinned them out
                 return self._codec.restore(kept, self._store.fixed_arrays(kept))
         return self._stream.start
 
@@ -170,10 +219,15 @@ class StoredHistory:
 
     def _data(self, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
         """The observations of a batch, and the decision in force, if the caller named one."""
-        rows = np.frombuffer(batch.rows, "<f8").reshape(-1, *self._stream.event_shape)
-        if batch.x is None:
-            return rows, None
-        return rows, np.frombuffer(batch.x, "<f8").reshape(self._stream.start.decision.shape)
+        with self._store.database.reading():
+            rows = np.frombuffer(batch.rows, "<f8").reshape(-1, *self._stream.event_shape)
+            if batch.x is None:
+                return rows, None
+            return rows, np.frombuffer(batch.x, "<f8").reshape(self._stream.start.decision.shape)
+
+
+def _bytes(rows: np.ndarray, x: np.ndarray | None) -> tuple[bytes, bytes | None]:
+    return rows.tobytes(), None if x is None else x.tobytes()
 
 
 def _alarm(text: str) -> Alarm:

@@ -4,7 +4,6 @@ import abc
 from typing import Any, Protocol
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -13,6 +12,7 @@ from postgrad.beliefs import Belief
 from postgrad.errors import DecisionError
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_numbers
+from postgrad.problem.feasible import FeasibleSet
 from postgrad.problem.problem import Decision, Problem
 
 # How far outside the feasible set a decision may lie for rounding's sake, relative to its size.
@@ -86,10 +86,16 @@ def initial_decision(problem: Problem, x: Any) -> Decision:
     numbers = as_numbers(x, DecisionError, "x")
     if numbers.size == 0:
         raise DecisionError("x must have at least one entry, got none")
-    excess = float(jax.jit(lambda x: problem.feasible.violation(x))(numbers))
+    excess = float(_violation(problem.feasible, numbers))
     if excess > _ROUNDING * max(1.0, float(np.max(np.abs(numbers)))):
         raise DecisionError(f"x = {numbers} violates {problem.feasible} by {excess:g}")
     return jnp.asarray(numbers)
+
+
+@eqx.filter_jit
+def _violation(feasible: FeasibleSet, x: Any) -> Float[Array, ""]:
+    """How far outside; compiled once for sets that differ in numbers only."""
+    return feasible.violation(x)
 
 
 def first_stage() -> Int[Array, ""]:

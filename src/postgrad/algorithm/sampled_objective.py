@@ -22,6 +22,7 @@ from postgrad.algorithm.separable_cost import marginals
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import first
 from postgrad.distributions.counts import by_inversion
+from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import even_keys, lattice_bits, table_keys
 from postgrad.numerics.tails import stretched
@@ -215,6 +216,7 @@ class SampledObjective(eqx.Module):
         return jnp.mean(costs(thetas, keys))
 
 
+@once_per_shape
 def has_tails(objective: SampledObjective, x: Decision, theta: PyTree) -> bool:
     """Whether xi is one number that is drawn from one number u.
 

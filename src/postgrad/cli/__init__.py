@@ -3,7 +3,7 @@
 import typer
 
 from postgrad.cli import backtest, reproduce, run
-from postgrad.cli.output import EXIT_CODES
+from postgrad.cli.output import EXIT_CODES, exit_codes
 
 app = typer.Typer(
     name="postgrad",
@@ -19,4 +19,5 @@ for commands in (run, backtest, reproduce):
 
 def main() -> None:
     """The entry point."""
-    app()
+    with exit_codes():
+        app()

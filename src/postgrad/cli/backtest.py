@@ -14,11 +14,13 @@ from postgrad.cli.output import (
     exit_codes,
     make_folder,
     progress,
+    say,
 )
 
 app = typer.Typer()
 
 _DATA = typer.Argument(help="Dated demand: .csv, .jsonl or .parquet, or - for a stream.")
+_FILES = ("cumulative-cost.png", "cumulative-cost.svg", "summary.json", "decisions.csv")
 _FOLDER = typer.Option(help="Folder for the figure, decisions.csv and summary.json.")
 
 
@@ -31,14 +33,18 @@ def backtest(
     as_json: AsJson = False,
 ) -> None:
     """Decide on each day of past demand, and compare with rules of thumb and hindsight."""
-    with exit_codes():
+    with exit_codes(specification, data):
         from postgrad.spec import load
         from postgrad.spec.spec_backtest import backtest_specification
         from postgrad.spec.tables.files import rows
+        from postgrad.spec.tables.output_files import refuse_overwriting
 
         spec = load(specification, allow_code=allow_code)
+        if out is not None:
+            for name in _FILES:
+                refuse_overwriting(out / name, [specification, Path(data)])
         with progress() as report:
-            done = backtest_specification(spec, rows(data), report)
+            done = backtest_specification(spec, rows(data), report, again=data == "-")
         result, summary = done.result, json.dumps(done.summary(), allow_nan=False)
         if out is not None:
             from postgrad.spec.tables import charts
@@ -51,7 +57,7 @@ def backtest(
         typer.echo(summary)
         return
     name = spec.title or specification.name
-    typer.echo(f"{name}: {result.scored} days scored, after {result.burn_in} to learn from")
-    typer.echo(result.table())
+    say(f"{name}: {result.scored} days scored, after {result.burn_in} to learn from")
+    say(result.table())
     if out is not None:
         typer.echo(f"The figure, decisions.csv and summary.json are in {out}/.")

@@ -1,10 +1,11 @@
 """What commands share: common options, exit codes, progress and tables."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -24,22 +25,46 @@ AllowCode = Annotated[bool, _ALLOW]
 
 
 @contextlib.contextmanager
-def exit_codes() -> Iterator[None]:
-    """Turn errors of the library into one line on standard error and an exit code."""
+def exit_codes(specification: Path | None = None, data: str | None = None) -> Iterator[None]:
+    """Turn errors of the library into one line on standard error and an exit code.
+
+    Args:
+        specification: What errors of the specification are about, where they do not say it.
+        data: What errors of the data are about, where they do not say it.
+    """
     from postgrad import errors as e
 
-    specification = (e.SpecificationError, e.PriorError, e.FeasibleSetError, e.ModelError)
-    data = (e.DataError, e.BatchError, e.DecisionError, e.SupportError, e.ImpossibleDataError)
-    codes = {3: specification, 4: (*data, e.DuplicateBatchError), 5: (e.StoreError,)}
+    of_problem = (e.SpecificationError, e.PriorError, e.FeasibleSetError, e.ModelError)
+    of_data = (e.DataError, e.BatchError, e.DecisionError, e.SupportError, e.ImpossibleDataError)
+    codes = {3: of_problem, 4: (*of_data, e.DuplicateBatchError), 5: (e.StoreError,)}
+    files = {3: specification, 4: "standard input" if data == "-" else data}
     try:
         yield
     except e.PostgradError as error:
-        typer.echo(f"error: {error}", err=True)
         code = next((code for code, kinds in codes.items() if isinstance(error, kinds)), 1)
-        raise typer.Exit(code) from None
+        named = code not in files or str(files[code] or "") in str(error)
+        say(f"error: {error}" if named else f"error: {files[code]}: {error}", err=True)
+        sys.exit(code)
     except BrokenPipeError:  # the program that read the output has ended
-        sys.stderr.close()
-        raise typer.Exit(0) from None
+        _failed("whoever read the output has ended; not everything was written")
+    except OSError as error:
+        what = "standard output" if error.filename is None else error.filename
+        _failed(f"cannot write to {what}: {error.strerror or error}")
+
+
+def _failed(why: str) -> NoReturn:
+    """Say why output could not be written, and end with exit code 1."""
+    with contextlib.suppress(OSError, ValueError):  # standard error may be full as well
+        say(f"error: {why}", err=True)
+    with contextlib.suppress(OSError, ValueError):  # else Python writes the rest when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print text in which names may come from anywhere: control characters are shown, not sent."""
+    shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    typer.echo("".join(shown), err=err)
 
 
 def split(options: list[str] | None) -> list[str]:

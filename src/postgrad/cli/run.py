@@ -15,6 +15,7 @@ from postgrad.cli.output import (
     exit_codes,
     make_folder,
     progress,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def run(
     Everything printed is stored already. Run it again, after a crash or with more data: rows that
     have counted do not count again, and their lines are the same.
     """
-    with exit_codes():
+    with exit_codes(specification, data):
         from postgrad.spec import load
         from postgrad.spec.spec_agents import SpecAgents
         from postgrad.spec.tables.files import rows
@@ -73,7 +74,8 @@ def run(
 
         spec = load(specification, allow_code=allow_code)
         with SpecAgents(spec, _state(specification, state), recover=recover) as agents:
-            source = dated_rows(rows(data, follow=follow), spec.data, spec.split_by)
+            found = rows(data, follow=follow)
+            source = dated_rows(found, spec.data, spec.split_by, again=data == "-")
             # Whoever sends a stream may wait for the line of a row before sending the next row.
             at_once = 1 if follow or data == "-" else _ROWS_AT_ONCE
             lines = agents.deliver(source, at_once=at_once)
@@ -94,7 +96,7 @@ def decide(
     as_json: AsJson = False,
 ) -> None:
     """Print the decisions in force."""
-    with exit_codes(), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
         found = [
             decided
             for stream in _streams(agents, item, group)
@@ -108,7 +110,7 @@ def decide(
         where = f" on {decided['group']}" if decided["group"] else ""
         ends = decided["interval"]
         between = f"   (the best lies between {ends[0]:.4g} and {ends[1]:.4g})" if ends else ""
-        typer.echo(f"{decided['item']}{where}: {decided['decision']:.4g}{between}")
+        say(f"{decided['item']}{where}: {decided['decision']:.4g}{between}")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -121,7 +123,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say why the decisions are what they are, and what is uncertain about them."""
-    with exit_codes(), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
         streams = _streams(agents, item, group)
         explained = [(*stream, agents.agent(*stream).explain()) for stream in streams]
     if as_json:
@@ -134,7 +136,7 @@ def explain(
         typer.echo(json.dumps(lines, allow_nan=False))
         return
     for name, its_group, explanation in explained:
-        typer.echo(f"{_heading(name, its_group)}\n{explanation}\n")
+        say(f"{_heading(name, its_group)}\n{explanation}\n")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -147,9 +149,11 @@ def export(
     allow_code: AllowCode = False,
 ) -> None:
     """Write the history of all batches and decisions, or the posterior for ArviZ."""
-    with exit_codes(), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
         from postgrad.spec.tables.export import write
+        from postgrad.spec.tables.output_files import refuse_overwriting
 
+        refuse_overwriting(out, [specification])
         count = write(agents, _streams(agents, item, group), out)
     typer.echo(f"Wrote {count} {'records' if out.suffix != '.nc' else 'posteriors'} to {out}")
 
@@ -165,7 +169,7 @@ def plot(
     as_json: AsJson = False,
 ) -> None:
     """Draw decisions with their interval, the posterior, surprise and cost over time."""
-    with exit_codes(), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
         from postgrad.spec.tables.charts import draw_stream
 
         streams = _streams(agents, item, group)

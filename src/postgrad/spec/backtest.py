@@ -19,6 +19,7 @@ from postgrad.spec.backtest_streams import daily_decisions
 from postgrad.spec.demand_table import DemandTable
 from postgrad.spec.partial_pooling import Pool
 from postgrad.spec.rules_of_thumb import RULES, RuleBacktest, UnderageOverage, rule_named
+from postgrad.spec.tables.output_files import text_cell
 
 _OURS, _HINDSIGHT = "postgrad", "hindsight"
 
@@ -33,7 +34,8 @@ class Backtest:
         groups: The group of each day (`split_by`); None if there are none.
         burn_in: How many of the first days are not scored.
         known: Which demands are known: days by items.
-        demand: What was asked for; NaN where it is not known.
+        demand: What was asked for, the mean where a day has several rows; NaN where it is not
+            known.
         decisions: Of each way of deciding, days by items; NaN where it was not asked.
         costs: Of each way of deciding, days by items, zero where the demand is not known; days by
             one column where all items have one cost that does not add over them.
@@ -111,7 +113,8 @@ class Backtest:
                     numbers += [self.decisions[name][day, i], np.nan if joint else costs[day, i]]
                 numbers.append(self.spread[day, i])
                 cells = ["" if np.isnan(number) else repr(float(number)) for number in numbers]
-                lines.append([self.dates[day], group, self.items[i], *cells])
+                names = map(text_cell, (self.dates[day], group, self.items[i]))
+                lines.append([*names, *cells])
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(lines)
         return text.getvalue()
@@ -149,13 +152,13 @@ def backtest(
         belief: pi_0, of one item, or of all where they are decided together.
         x: x_1, the decision before anything is known; a number, or one for each item.
         demand: Days by items, an array or a frame; NaN where a demand is not known. A single item
-            may be a plain list.
+            may be a plain list. Days by items by rows, where days have several: one batch each.
         items: Their names; those of a frame's columns, if not given.
         dates: Names of the days, in order.
         split_by: The group of each day, such as its weekday: a decision and a belief for each
             group. Rules of thumb then learn from days of the same group.
         pool: What the groups have in common; nothing, if not given.
-        in_force: The decisions under which the data arose, in the shape of `demand`: needed where
+        in_force: The decisions under which the data arose, days by items: needed where
             the data depend on the decision (sales that stock limits, demand that prices move).
         burn_in: So many days are learned from and not scored.
         delay: So many days pass before a demand becomes known, beyond the next morning.

@@ -55,17 +55,19 @@ class _Stage(eqx.Module):
     def __call__(self, own: "_Own", state: Any, t: Array) -> tuple[Any, PyTree]:
         problem = eqx.combine(own.numbers, self.rest)
         policy = eqx.tree_at(lambda policy: policy.problem, self.policy, problem)
-        of_stages = own.batches, own.in_force, own.group
-        batch, x, group = jax.tree.map(lambda leaf: leaf[t - 1], of_stages)
+        of_stages = own.batches, own.weight, own.in_force, own.group
+        batch, weight, x, group = jax.tree.map(lambda leaf: leaf[t - 1], of_stages)
         before = state if self.pool is None else partial_pooling.at(state, group)
         in_force = before.decision if x is None else x
         if self.pool is None:
             # The stage's number is the same in all streams: draws that need no more are shared.
             counted = eqx.tree_at(lambda state: state.stage, state, t)
-            new, info = policy.step(counted, batch[None], x=in_force)
+            new, info = policy.step(counted, batch, weight=weight, x=in_force)
         else:
-            new, info = partial_pooling.step(policy, self.pool, state, group, batch[None], in_force)
-        possible = is_possible(policy, before, batch[None], in_force, info.log_predictive)
+            new, info = partial_pooling.step(
+                policy, self.pool, state, group, batch, in_force, weight
+            )
+        possible = is_possible(policy, before, batch, in_force, info.log_predictive)
         return new, (new.decision, info.outlook.epistemic, possible)
 
 
@@ -74,13 +76,15 @@ class _Own(NamedTuple):
 
     Attributes:
         numbers: The arrays of the stream's problem.
-        batches: One observation a stage.
+        batches: The observations of each stage.
+        weight: 1 for each of them, 0 where there are fewer; None if each stage has one.
         in_force: The decision under which each arose; None if the data do not depend on it.
         group: The group of each.
     """
 
     numbers: Problem
-    batches: Float[Array, "n ..."]
+    batches: Float[Array, "n D ..."]
+    weight: Float[Array, "n D"] | None
     in_force: Float[Array, "n ..."] | None
     group: Int[Array, " n"]
 
@@ -122,10 +126,9 @@ def daily_decisions(
         such_as = "(the stock that limited sales, the price that was asked)"
         needed = f"in_force must say under which decisions they arose {such_as}"
         raise SettingError(f"the data depend on the decision: {needed}")
-    known, shape = _known(table, joint), (len(table.demand), len(problems), *units.shape[1:])
-    # Days of which nothing is learned have a possible demand: the median of each item.
-    usual = np.ma.filled(np.ma.median(np.ma.masked_invalid(table.demand), axis=0), 0.0)
-    demand = np.where(table.known, table.demand, usual).reshape(shape)
+    weight, demand = _batches(table, joint)
+    known = np.asarray(weight.any(axis=2))
+    shape = (len(table.demand), len(problems), *units.shape[1:])
     in_force = None if table.in_force is None else table.in_force.reshape(shape)
 
     # One stream for each unit, or for each unit and group; its stages are the days it learns from.
@@ -138,7 +141,9 @@ def daily_decisions(
     numbers, rest = _stacked(problems, unit)
     learned_from = index, unit[:, None]
     acted = None if in_force is None else jnp.asarray(in_force[learned_from])
-    own = _Own(numbers, jnp.asarray(demand[learned_from]), acted, jnp.asarray(table.group[index]))
+    batches = jnp.asarray(demand[learned_from])
+    several = None if weight.shape[2] == 1 else jnp.asarray(weight[learned_from], float)
+    own = _Own(numbers, batches, several, acted, jnp.asarray(table.group[index]))
     states = [begun[units[u].tobytes()] for u, _ in streams]
     if pool is not None:
         states = [partial_pooling.stack(state, table.groups) for state in states]
@@ -154,7 +159,7 @@ def daily_decisions(
         if wrong.size:
             day, item = wrong[0], slice(None) if joint else u
             raise BatchError(
-                f"the demand {table.demand[day, item]} of day {day}, item "
+                f"the demand {table.rows[day, item].squeeze()} of day {day}, item "
                 f"{'all' if joint else u}, is impossible under the model"
             )
         after = np.concatenate([np.asarray(states[s].decision)[None], decided[s]])
@@ -169,16 +174,27 @@ def daily_decisions(
     return DailyDecisions(decisions.reshape(days), spread.reshape(days), data_depend)
 
 
-def _known(table: DemandTable, joint: bool) -> Bool[np.ndarray, "days units"]:
+def _batches(
+    table: DemandTable, joint: bool
+) -> tuple[Bool[np.ndarray, "days units D"], Float[np.ndarray, "days units D ..."]]:
+    """The rows of each day and unit: which there are, and what they are.
+
+    A row that is not there is as the first of its day. Days of which nothing is learned have a
+    possible demand: the median of each item.
+    """
+    known = table.known_rows
+    usual = np.ma.filled(np.ma.median(np.ma.masked_invalid(table.demand), axis=0), 0.0)
+    first = np.take_along_axis(table.rows, known.argmax(axis=2)[..., None], axis=2)[..., 0]
+    rows = np.where(known, table.rows, np.where(table.known, first, usual)[..., None])
     if not joint:
-        return table.known
-    missing = np.flatnonzero(table.known.any(axis=1) & ~table.known.all(axis=1))
+        return known, rows
+    missing = np.argwhere(known.any(axis=1) & ~known.all(axis=1))
     if missing.size:
-        day = missing[0]
-        absent, items = int((~table.known[day]).sum()), table.known.shape[1]
+        day, row = missing[0]
+        absent, items = int((~known[day, :, row]).sum()), known.shape[1]
         needed = "items that are decided together need all of them, or none"
         raise BatchError(f"day {day}: {absent} of {items} demands are missing; {needed}")
-    return table.known.all(axis=1, keepdims=True)
+    return known.all(axis=1)[:, None], np.moveaxis(rows, 2, 1)[:, None]
 
 
 def _stacked(problems: list[Problem], unit: np.ndarray) -> tuple[Problem, Problem]:

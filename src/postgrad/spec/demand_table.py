@@ -18,7 +18,9 @@ class DemandTable:
     """What was asked for on each day, when it became known, and under which decisions it arose.
 
     Attributes:
-        demand: Days by items; NaN where it is not known.
+        rows: Days by items by rows; NaN where there is none. A day's rows are one batch.
+        known_rows: Where there is one.
+        demand: Days by items, the mean of a day's rows; NaN where it is not known.
         known: Where it is known.
         columns: The names of a frame's columns; None for arrays.
         group: The number of each day's group; all 0, if days are not split.
@@ -43,8 +45,11 @@ class DemandTable:
         self.columns: Sequence[str] | None = None
         if is_frame(demand):
             demand, self.columns = as_matrix(demand)
-        self.demand = _as_table(demand)
-        self.known = ~np.isnan(self.demand)
+        self.rows = _as_table(demand)
+        self.known_rows = ~np.isnan(self.rows)
+        self.known, count = self.known_rows.any(axis=2), self.known_rows.sum(axis=2)
+        total = np.where(self.known_rows, self.rows, 0.0).sum(axis=2)
+        self.demand = np.where(self.known, total / np.maximum(count, 1), np.nan)
         days = len(self.demand)
         labels = [""] * days if split_by is None else list(split_by)
         if len(labels) != days:
@@ -69,26 +74,31 @@ class DemandTable:
         return np.where(self.known, table, 0.0)
 
     def costs(self, problems: Sequence[Problem], decisions: np.ndarray) -> np.ndarray:
-        """What decisions cost: days by items.
+        """What decisions cost on all rows of a day: days by items.
 
         Days by one column, if all items have one cost that does not add over them. Zero where a
         demand is not known.
         """
-        x, demand = jnp.asarray(decisions), jnp.asarray(np.where(self.known, self.demand, 0.0))
+        x, rows = jnp.asarray(decisions), np.moveaxis(self.rows, 2, 0)
+        return np.sum([self._costs_of_row(problems, x, row) for row in rows], axis=0)
+
+    def _costs_of_row(self, problems: Sequence[Problem], x: jax.Array, row: Any) -> np.ndarray:
+        known = ~np.isnan(row)
+        demand = jnp.asarray(np.where(known, row, 0.0))
         if len(problems) == demand.shape[1]:
             of_items = zip(problems, x.T, demand.T, strict=True)
             columns = [jax.vmap(problem.cost)(*days) for problem, *days in of_items]
-            return np.where(self.known, np.stack(columns, axis=1), 0.0)
+            return np.where(known, np.stack(columns, axis=1), 0.0)
         each = costs_by_item(problems[0].cost, x, demand)
-        return np.where(self.known[:, : each.shape[1]], each, 0.0)
+        return np.where(known[:, : each.shape[1]], each, 0.0)
 
 
 def _as_table(demand: Any) -> np.ndarray:
     with reworded("demand must be a table of numbers", BatchError, ValueError, TypeError):
         table = np.asarray(demand, float)
-    table = table[:, None] if table.ndim == 1 else table
-    if table.ndim != 2 or table.size == 0:
+    if table.ndim not in (1, 2, 3) or table.size == 0:
         raise BatchError(f"demand must be days by items, got shape {table.shape}")
+    table = table.reshape(*table.shape, *(1,) * (3 - table.ndim))
     if np.isinf(table).any():
         raise BatchError("demand must be finite, or NaN where it is not known")
     return table

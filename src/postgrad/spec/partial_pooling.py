@@ -92,6 +92,7 @@ def step(
     group: Int[Array, ""],
     batch: Float[Array, "D ..."],
     x: Decision,
+    weight: Float[Array, " D"] | None = None,
 ) -> tuple[State, Info]:
     """A stage of one group, after which all other groups decide again on what it tells them.
 
@@ -102,10 +103,11 @@ def step(
         group: The group of the batch.
         batch: y_{t,1}, ..., y_{t,D} along the leading axis.
         x: The decision in force when the batch arose.
+        weight: The weight of each observation; 1, if not given.
     """
-    ones = jnp.ones(batch.shape[0])
+    weight = jnp.ones(batch.shape[0]) if weight is None else weight
     # The batch is foreseen with what was known before it; the other groups hear of it at once.
-    taught = at(states, group).belief.update(policy.problem.likelihood, x, batch, ones)
+    taught = at(states, group).belief.update(policy.problem.likelihood, x, batch, weight)
     heard = jax.tree.map(lambda all_, one: all_.at[group].set(one), states.belief, taught)
     before, after = pool.lend(states.belief), pool.lend(heard)
 
@@ -115,7 +117,7 @@ def step(
         # The stage has G for its prior; what it has learned is kept with the group's own again.
         borrowed = reweighted(state.belief, gained, own + gained)
         lent = eqx.tree_at(lambda s: s.belief, state, borrowed)
-        new, info = policy.step(lent, batch, weight=jnp.where(here, ones, 0.0), x=x)
+        new, info = policy.step(lent, batch, weight=jnp.where(here, weight, 0.0), x=x)
         learned = reweighted(new.belief, -gained, own)
         belief = jax.tree.map(functools.partial(jnp.where, here), learned, state.belief)
         return eqx.tree_at(lambda s: s.belief, new, belief), info

@@ -182,9 +182,9 @@ class RuleBacktest:
 
     def _order(self, rule: OrderRule, days: np.ndarray, window: int | None) -> np.ndarray:
         """The order of each item, from the demands of some days."""
-        orders, demand, known = self.start.copy(), self.table.demand, self.table.known
+        orders, rows, known = self.start.copy(), self.table.rows, self.table.known_rows
         for items, cost, feasible in zip(self._together(), self.costs, self.feasible, strict=True):
-            past = [demand[days[known[days, i]], i] for i in items]
+            past = [rows[days, i][known[days, i]] for i in items]
             if all(d.size for d in past):
                 recent = [d[-(window or d.size) :] for d in past]
                 orders[items] = rule(recent, cost, feasible)

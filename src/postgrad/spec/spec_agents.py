@@ -18,6 +18,7 @@ from postgrad.spec.build import build
 from postgrad.spec.specification import Specification
 from postgrad.spec.tables.row_reader import DatedRow
 from postgrad.store import Database
+from postgrad.store.stream_list import stream_of_batch
 
 # The item of the one stream in which all items are decided together.
 ALL_ITEMS = "*"
@@ -81,9 +82,15 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             StoreError: If the file holds a stream that no specification has made.
         """
         try:
-            return [tuple(json.loads(name)) for name in self._database.streams()]
-        except (ValueError, TypeError) as error:
-            raise StoreError(f"{self.path} was not made from a specification") from error
+            found = [json.loads(name) for name in self._database.streams()]
+        except (ValueError, TypeError, RecursionError):
+            found = [None]
+        for stream in found:
+            match stream:
+                case [str(), str() | None]:
+                    continue
+            raise StoreError(f"{self.path} was not made from a specification")
+        return [(item, group) for item, group in found]
 
     def agent(self, item: str, group: str | None = None) -> Agent:
         """The agent of an item (`ALL_ITEMS`, if the items are decided together) and a group.
@@ -139,14 +146,19 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
     ) -> tuple[list[DatedRow], PostgradError | None]:
         """At most `count` rows, and the error at the row after them, if any.
 
-        The agents of the rows are made here, since that is not possible inside a transaction.
+        The agents of the rows are made here, since that is not possible inside a transaction, and
+        their stages are computed, since other processes wait for transactions. Fewer rows are taken
+        where that takes longer than `_COMMIT_S`.
         """
         taken: list[DatedRow] = []
+        began = time.monotonic()
         try:
             for row in itertools.islice(source, count):
-                for item, _, _ in self._batches(row):
-                    self.agent(item, row.group)
+                for item, values, decisions in self._batches(row):
+                    self.agent(item, row.group).prepare(values, id=row.id, x=decisions)
                 taken.append(row)
+                if time.monotonic() - began > _COMMIT_S:
+                    break
         except PostgradError as error:
             return taken, error
         return taken, None
@@ -201,7 +213,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         elif len(missing) < len(row.values):
             needed = "items that are decided together need all of them, or none"
             absent = f"{len(missing)} of {len(row.values)} demands are missing"
-            raise DataError(f"{row.id}: {absent} ({', '.join(missing)}); {needed}")
+            raise DataError(f"{row.where}: {row.id}: {absent} ({', '.join(missing)}); {needed}")
 
     def _observe(self, item: str, row: DatedRow, values: Any, decisions: Any) -> Record:
         agent = self.agent(item, row.group)
@@ -209,7 +221,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         with warnings.catch_warnings():  # alarms are part of the report
             warnings.simplefilter("ignore")
             try:
-                if (elsewhere := self._database.stream_of_batch(row.id, others)) is not None:
+                if (elsewhere := stream_of_batch(self._database, row.id, others)) is not None:
                     before = f"was observed before, in the group {json.loads(elsewhere)[1]!r}"
                     now = f"now comes in the group {row.group!r}; give the new row another id"
                     raise DuplicateBatchError(f"{before}, and {now}")
@@ -218,7 +230,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                 raise
             except PostgradError as error:
                 name = "" if item == ALL_ITEMS else f", {item!r}"
-                raise type(error)(f"{row.id}{name}: {error}") from error
+                raise type(error)(f"{row.where}: {row.id}{name}: {error}") from error
         record = agent.record(row.id)
         assert record is not None  # just observed
         return record

@@ -42,7 +42,11 @@ class SpecBacktest:
 
 
 def backtest_specification(
-    specification: Specification, rows: Iterable[Row], progress: Progress = silent
+    specification: Specification,
+    rows: Iterable[Row],
+    progress: Progress = silent,
+    *,
+    again: bool = False,
 ) -> SpecBacktest:
     """Decide on each day of the data with what was known by then, and score the decisions.
 
@@ -50,13 +54,15 @@ def backtest_specification(
         specification: The problem, what the columns mean, and how to score.
         rows: The data.
         progress: Called with what is being done, and how much of it is done, of how much.
+        again: Whether a row may come again, as on standard input: see `dated_rows`.
 
     Raises:
         DataError: If the rows are not as the specification says, or not more than `burn_in` days.
         PostgradError: If the parts of the specification do not fit each other.
     """
     spec, scoring = specification, specification.backtest
-    table = demand_table(dated_rows(rows, spec.data, spec.split_by), spec.data.item_names or ())
+    dated = dated_rows(rows, spec.data, spec.split_by, again=again)
+    table = demand_table(dated, spec.data.item_names or ())
     built = build(spec, table.items)
     if len(table.dates) <= scoring.burn_in:
         burn_in = f"backtest.burn_in = {scoring.burn_in} leaves none of them to score"

@@ -1,5 +1,6 @@
 """A specification file: read and checked; no code in it is executed."""
 
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -13,12 +14,18 @@ from postgrad.spec.parts.beliefs import AnyBelief
 from postgrad.spec.parts.costs import AnyCost
 from postgrad.spec.parts.models import AnyModel
 from postgrad.spec.parts.sets import AnySet
-from postgrad.spec.parts.toml_table import Name, Number, Numbers, TomlTable
+from postgrad.spec.parts.toml_table import Name, Number, Numbers, Title, TomlTable
 from postgrad.spec.reworded import reworded
 from postgrad.spec.rules_of_thumb import rule_named
 
 # Bytes of a file, and dots in a key: far more than anybody writes by hand.
 _LARGEST, _DEEPEST = 1_000_000, 100
+# Strings and comments, in which dots mean nothing. What does not end goes on to the end.
+_STRINGS = re.compile(
+    r'''"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)|'{3}.*?(?:'{3,5}|\Z)|'''
+    r""""(?:\\[^\n]|[^"\\\n])*"?|'[^'\n]*'?|\#[^\n]*""",
+    re.DOTALL,
+)
 
 # The tables and keys of a problem that is not given whole by `[problem]`.
 PARTS = ("cost", "model", "belief", "feasible", "start")
@@ -37,6 +44,8 @@ class UserCode(TomlTable):
 
 
 _Samples = Annotated[int, Field(ge=1, le=2**20)]
+# Draws of a stage, of theta and of demand for each: a stage holds some numbers for each of them.
+_MOST_DRAWS = 2**20
 
 
 class AgentSettings(TomlTable):
@@ -47,6 +56,11 @@ class AgentSettings(TomlTable):
     samples: Annotated[list[_Samples], Field(min_length=1, max_length=2)] | None = None
     alpha: Annotated[Number, Field(gt=0, lt=1)] = 1e-3
     preset: Literal["newton", "paper"] = "newton"
+
+    def check(self) -> None:
+        """See `TomlTable`."""
+        if (draws := math.prod(self.samples or ())) > _MOST_DRAWS:
+            raise ValueError(f"`samples` are {draws} draws; at most {_MOST_DRAWS} are allowed")
 
 
 class BacktestSettings(TomlTable):
@@ -79,7 +93,7 @@ class Specification(TomlTable):
         backtest: How a backtest scores.
     """
 
-    title: str = ""
+    title: Title = ""
     data: Columns
     problem: NamedProblem | UserCode | None = None
     cost: AnyCost | None = None
@@ -127,10 +141,10 @@ def load(source: str | Path, *, allow_code: bool = False) -> Specification:
     try:
         text = raw.decode("utf-8")
         # The parser needs a time that grows with the square of the dots in a key `a.a.a...`.
-        if any(part.count(".") > _DEEPEST for part in re.split(r"[\n,]", text)):
+        if any(part.count(".") > _DEEPEST for part in re.split(r"[\n,]", _STRINGS.sub("", text))):
             raise RecursionError
         content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no UTF-8, no TOML, or a number of thousands of digits
         raise SpecificationError(f"{path} is no TOML: {error}") from error
     except RecursionError:
         raise SpecificationError(f"{path} is nested too deeply") from None

@@ -6,12 +6,16 @@ does one of as many commits that were others: then two have written that share n
 is not forced to the disk: after a crash of the machine it may be behind, which does no harm.
 """
 
+import errno
 import os
+import stat
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from postgrad.errors import StoreError
 from postgrad.store.checksum import SIZE, digest
 from postgrad.store.stored_state import Commit, StreamHead
 
@@ -20,6 +24,10 @@ from postgrad.store.stored_state import Commit, StreamHead
 _SLOT = struct.Struct(f"<16sqq{SIZE}s{SIZE}s")
 _WIDTH = _SLOT.size
 _WITHOUT_CHAIN = struct.Struct(f"<16sqq{SIZE}s")
+# Links are not followed, and a pipe is not waited for; systems without such flags have none.
+_CAREFULLY = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+# What comes of a link, a pipe or socket, a folder.
+_NO_PLAIN_FILE = (errno.ELOOP, errno.ENXIO, errno.EISDIR)
 
 
 class Mark(NamedTuple):
@@ -53,11 +61,21 @@ class CommitMarker:
         self._written: dict[bytes, Mark] = {}
 
     def read(self) -> dict[int, Mark]:
-        """What is marked of each stream; damaged slots are left out."""
+        """What is marked of each stream; damaged slots are left out.
+
+        Raises:
+            StoreError: If the file is no plain file: what a link leads to is not ours.
+        """
         try:
-            data = Path(self.path).read_bytes()
+            with self._opened(os.O_RDONLY) as number, open(number, "rb", closefd=False) as file:
+                data = file.read()
         except FileNotFoundError:
             return {}
+        except OSError as error:
+            if error.errno not in _NO_PLAIN_FILE:
+                raise
+            what = f"{self.path} must be a plain file, and no link, pipe or device"
+            raise StoreError(f"{what}; see what has put it there, and remove it") from error
         marks = {}
         for stream, start in enumerate(range(0, len(data), _WIDTH), start=1):
             if (mark := _mark(data[start : start + _WIDTH], stream)) is not None:
@@ -71,11 +89,7 @@ class CommitMarker:
         once it is in the database. A marker that cannot be read tells nothing.
         """
         before = {commit.stream: commit.before for commit in reversed(commits)}
-        try:
-            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
+        with suppress(OSError), self._opened(os.O_RDONLY) as file:
             for stream, head in before.items():
                 slot = os.pread(file, _WIDTH, _place(stream))
                 mark = self._written.get(slot) or _mark(slot, stream)
@@ -88,22 +102,30 @@ class CommitMarker:
                         f"counts. End the other writer, compare what each has in history(), and "
                         f"use one host and a local file system"
                     )
-        except OSError:
-            return None
-        finally:
-            os.close(file)
         return None
 
     def write(self, identity: bytes, commits: Iterable[Commit]) -> None:
-        """Mark commits."""
-        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        """Mark commits.
+
+        Raises:
+            OSError: If they cannot be written, or the file is no plain file.
+        """
         self._written.clear()
-        try:
+        with self._opened(os.O_WRONLY | os.O_CREAT) as file:
             for stream, head in {commit.stream: commit.after for commit in commits}.items():
                 fields = (identity, stream, head.commits, head.chain)
                 slot = _SLOT.pack(*fields, digest(*fields))
                 self._written[slot] = Mark(identity, head.commits, head.chain)
                 os.pwrite(file, slot, _place(stream))
+
+    @contextmanager
+    def _opened(self, flags: int) -> Iterator[int]:
+        """The descriptor of the file, which is opened without following links, or waiting."""
+        file = os.open(self.path, flags | _CAREFULLY, 0o644)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self.path)
+            yield file
         finally:
             os.close(file)
 

@@ -2,18 +2,19 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from postgrad.errors import StoreError
+from postgrad.errors import PostgradError, StoreError
 from postgrad.store import schema
 from postgrad.store.checksum import Field, digest
 from postgrad.store.commit_marker import CommitMarker
 from postgrad.store.guards import left_log
 from postgrad.store.guards.forks import close_at_forks
 from postgrad.store.guards.opened_file import OpenedFile, wrong_before_opening
-from postgrad.store.guards.sqlite_errors import STILL_IN_DOUBT, advice, code, doubt
+from postgrad.store.guards.sqlite_errors import NEVER_WRITTEN, STILL_IN_DOUBT, advice, code, doubt
 from postgrad.store.guards.task_lock import TaskLock
 from postgrad.store.stored_state import Commit
 
@@ -43,6 +44,7 @@ class Database(AbstractContextManager["Database"]):
         identity: A random number that tells this database from others.
         commit_marker: The file that marks the last commit of each stream; None for memory.
         marked_commits: What that file held before the database was read, by stream.
+        streams_checked: How many entries of the list of streams this connection has checked.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, recover: bool = False):
@@ -65,7 +67,7 @@ class Database(AbstractContextManager["Database"]):
         self._connection: sqlite3.Connection | None = None
         self._opened: OpenedFile | None = None
         self._doubtful = self._refused = False
-        self._depth, self.identity = 0, b""
+        self._depth, self.streams_checked, self.identity = 0, 0, b""
         self._undos: list[Callable[[], None]] = []
         self._commits: list[Commit] = []
         try:
@@ -93,26 +95,8 @@ class Database(AbstractContextManager["Database"]):
         self.close()
 
     def streams(self) -> list[str]:
-        """The names of the streams, in the order in which they were created.
-
-        Raises:
-            StoreError: If the file cannot be read.
-        """
+        """The names of the streams, in the order in which they were created."""
         return [name for (name,) in self.rows("SELECT name FROM streams ORDER BY stream")]
-
-    def stream_of_batch(self, batch: str, streams: Sequence[str]) -> str | None:
-        """The first of some streams that has a batch of that id; None if no stream has.
-
-        Raises:
-            StoreError: If the file cannot be read.
-        """
-        marks = ", ".join("?" * len(streams))
-        found = self.row(
-            f"SELECT name FROM streams WHERE name IN ({marks}) AND EXISTS "
-            f"(SELECT 1 FROM batches WHERE batches.stream = streams.stream AND id = ?)",
-            *(*streams, batch),
-        )
-        return None if found is None else found[0]
 
     def error(self, what: str) -> StoreError:
         """An error that names the file."""
@@ -121,6 +105,21 @@ class Database(AbstractContextManager["Database"]):
     def checksum(self, *fields: Field) -> bytes:
         """A checksum of fields that holds in this database alone."""
         return digest(self.identity, *fields)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Errors about stored values that postgrad never writes become `StoreError`s.
+
+        Such values pass the checksums if whoever wrote them computed these as well.
+        """
+        try:
+            yield
+        except PostgradError as error:
+            self._explain(error)
+            raise
+        except NEVER_WRITTEN as error:
+            what = f"{type(error).__name__}: {error}"
+            raise self.error(f"it holds what postgrad never writes ({what:.200})") from error
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -131,6 +130,9 @@ class Database(AbstractContextManager["Database"]):
             if self._closed:
                 raise StoreError("the agent was closed; make a new one to go on")
             self._connection = self._connect()
+            # Python's connections refer to themselves: left alone, they keep their files open.
+            self._dropped = weakref.finalize(self, self._connection.close)
+            self._dropped.atexit = False
         if self._doubtful and not self._connection.in_transaction:
             self._overwrite_doubtful(self._connection)
         return self._connection
@@ -299,6 +301,7 @@ class Database(AbstractContextManager["Database"]):
 
     def _disconnect(self) -> None:
         if self._connection is not None:
+            self._dropped.detach()
             self._connection.close()
             self._connection, self._opened = None, None
             self._refused = self._refused or self._doubtful
@@ -348,7 +351,7 @@ class Database(AbstractContextManager["Database"]):
                 self.check_pages()
         found = self.row("SELECT identity, checksum FROM store")
         self.identity, checksum = found or (b"", b"")
-        if checksum != self.checksum():
+        if checksum != self.checksum() or not isinstance(self.identity, bytes):
             raise StoreError("the store's identity is damaged; restore a backup")
         if any(mark.identity != self.identity for mark in self.marked_commits.values()):
             self._commits_missing("is of another store")
@@ -380,11 +383,9 @@ class Database(AbstractContextManager["Database"]):
         Raises:
             StoreError: If the database is damaged.
         """
-        wrong = self._wrong_pages()
-        if wrong and self.recover:
+        if self.recover and self._wrong_pages():
             self.rows("REINDEX")
-            wrong = self._wrong_pages()
-        if wrong:
+        if wrong := self._wrong_pages():
             raise self.error(f"it is damaged ({wrong}); restore a backup")
 
     def _wrong_pages(self) -> str:

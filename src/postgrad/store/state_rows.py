@@ -104,9 +104,9 @@ class StateRows:
         delete = f"DELETE FROM checkpoints WHERE stream = ? AND stage NOT IN ({marks})"
         self._database.rows(delete, self._stream, *(EVERY * number for number in kept))
         self._database.rows(
-            "DELETE FROM fixed_arrays WHERE stream = ?1 AND stage NOT IN (SELECT fixed_since FROM "
-            "heads WHERE stream = ?1 UNION SELECT fixed_since FROM checkpoints WHERE stream = ?1)",
-            self._stream,
+            "DELETE FROM fixed_arrays WHERE stream = ? AND stage NOT IN (SELECT fixed_since FROM "
+            "heads WHERE stream = ? UNION SELECT fixed_since FROM checkpoints WHERE stream = ?)",
+            *3 * (self._stream,),
         )
 
     def drop_after(self, stage: int) -> None:

@@ -10,7 +10,7 @@ from postgrad.store.database import Database
 from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import DAMAGED, EVERY, StateRows
 from postgrad.store.stored_state import Batch, Commit, StaleStateError, StoredState, StreamHead
-from postgrad.store.stream_list import check_streams, find_stream
+from postgrad.store.stream_list import check_new_streams, check_streams, find_stream
 
 FixedArrays = tuple[str, bytes]
 """Header and bytes of the arrays that stages do not change."""
@@ -59,7 +59,7 @@ class Store:
         with self.database.transaction():
             new = find_stream(self.database, self._name) is None
             if new:
-                number = check_streams(self.database) + 1
+                number = check_new_streams(self.database) + 1
                 self.database.insert("streams", number, self._name, settings)
                 chain = BatchRows(self.database, number).chain(0)
                 nothing, head = StreamHead(saved, 0, chain), StreamHead(saved, 1, chain)

@@ -1,5 +1,7 @@
 """The list of a database's streams: name and settings of each."""
 
+from collections.abc import Sequence
+
 from postgrad.store.database import Database
 
 
@@ -11,7 +13,7 @@ def find_stream(database: Database, name: str) -> tuple[int, str] | None:
     """
     found = database.row("SELECT * FROM streams WHERE name = ?", name)
     if found is None:  # the name may be damaged
-        check_streams(database)
+        check_new_streams(database)
         return None
     *row, checksum = found
     if checksum != database.checksum(*row):
@@ -25,15 +27,44 @@ def check_streams(database: Database) -> int:
     Raises:
         StoreError: If an entry is damaged or missing.
     """
-    rows = database.rows("SELECT * FROM streams ORDER BY stream")
-    for number, (*row, checksum) in enumerate(rows, start=1):
+    database.streams_checked = 0
+    return check_new_streams(database)
+
+
+def check_new_streams(database: Database) -> int:
+    """The same, but for entries that this connection has checked before.
+
+    To check all of them for each new stream would take a time that grows with its square.
+    """
+    select = "SELECT * FROM streams WHERE stream > ? ORDER BY stream"
+    before = database.streams_checked
+    rows = database.rows(select, before)
+    for number, (*row, checksum) in enumerate(rows, start=before + 1):
         if checksum != database.checksum(*row) or row[0] != number:
             raise database.error("the list of streams is damaged; restore a backup")
-    if max(database.marked_commits, default=0) > len(rows):
+    count = before + len(rows)
+    if max(database.marked_commits, default=0) > count:
         if not database.recover:
             raise database.error(
                 "a stream that was acknowledged is missing; restore all files from a backup, "
                 "or go on without it with Agent(..., recover=True)"
             )
         database.clear_commit_marker()
-    return len(rows)
+    if not database.in_transaction:  # else it may be undone
+        database.streams_checked = count
+    return count
+
+
+def stream_of_batch(database: Database, batch: str, streams: Sequence[str]) -> str | None:
+    """The first of some streams that has a batch of that id; None if no stream has.
+
+    Raises:
+        StoreError: If the file cannot be read.
+    """
+    marks = ", ".join("?" * len(streams))
+    found = database.row(
+        f"SELECT name FROM streams WHERE name IN ({marks}) AND EXISTS "
+        f"(SELECT 1 FROM batches WHERE batches.stream = streams.stream AND id = ?)",
+        *(*streams, batch),
+    )
+    return None if found is None else found[0]

@@ -3,7 +3,14 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 
 class TomlTable(BaseModel):
@@ -32,10 +39,19 @@ def _whole_to_float(value: object) -> object:
     return value
 
 
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must have no control characters")
+    return text
+
+
 Number = Annotated[float, BeforeValidator(_whole_to_float)]
 Positive = Annotated[Number, Field(gt=0)]
 Share = Annotated[Number, Field(gt=0, le=1)]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+# Names reach terminals, figures and tables.
+Title = Annotated[str, Field(max_length=200), AfterValidator(_printable)]
+Name = Annotated[Title, Field(min_length=1)]
 
 # One number for all items, or a list of one for each.
 Numbers = Number | Annotated[list[Number], Field(min_length=1, max_length=10_000)]

@@ -14,9 +14,12 @@ from postgrad.errors import SettingError
 from postgrad.research.json_types import as_json_types
 from postgrad.spec.reworded import reworded
 from postgrad.spec.spec_agents import SpecAgents, Stream
+from postgrad.spec.tables.output_files import refuse_overwriting, text_cell
 
 # Posterior draws for ArviZ, whose diagnostics expect several chains.
 _CHAINS, _DRAWS = 4, 1000
+# The endings of the files that a database consists of.
+_FILES = ("", "-wal", "-shm", "-acknowledged")
 
 
 def write(agents: SpecAgents, streams: Sequence[Stream], out: Path) -> int:
@@ -26,11 +29,12 @@ def write(agents: SpecAgents, streams: Sequence[Stream], out: Path) -> int:
         How many records, or posteriors, were written.
 
     Raises:
-        SettingError: If `out` has another ending, or cannot be written.
+        SettingError: If `out` has another ending, cannot be written, or is the file of decisions.
     """
     writers = {".csv": _write_csv, ".json": _write_json, ".nc": _write_arviz}
     if out.suffix not in writers:
         raise SettingError(f"out must end in .csv, .json or .nc, got {out.name!r}")
+    refuse_overwriting(out, [Path(f"{agents.path}{end}") for end in _FILES])
     with reworded(f"cannot write {out}", SettingError, OSError):
         return writers[out.suffix](agents, streams, out)
 
@@ -66,7 +70,8 @@ def _write_csv(agents: SpecAgents, streams: Sequence[Stream], out: Path) -> int:
         for count, line in enumerate(_lines(agents, streams), start=1):
             if count == 1:
                 writer.writerow(line)
-            writer.writerow((line | {"data": " ".join(map(repr, line["data"]))}).values())
+            cells = line | {"data": " ".join(map(repr, line["data"]))}
+            writer.writerow(map(text_cell, cells.values()))
     return count
 
 

@@ -1,7 +1,7 @@
 """Rows of data from files: CSV, JSON lines and Parquet.
 
 Files come from anywhere, so their content is not trusted: rows have a greatest length, numbers must
-be finite, nested values are refused, and no content is executed.
+be finite, nested values are refused, and no content is executed. Errors name the file and the line.
 """
 
 import csv
@@ -9,20 +9,34 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from postgrad.errors import DataError
-from postgrad.numerics.validate import arrow
 from postgrad.spec.reworded import reworded
 
 _LONGEST = 1_000_000  # characters of one row
 _WAIT_S = 0.2  # between two attempts to read more of a file that is followed
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
+
+
+class PlacedRow(dict[str, Any]):
+    """A row of a file.
+
+    Attributes:
+        where: The file and the line, or the row of a Parquet file, for messages.
+    """
+
+    __slots__ = ("where",)
+
+    def __init__(self, cells: Any, where: str):
+        """See the attributes."""
+        super().__init__(cells)
+        self.where = where
 
 
 def rows(source: str | Path, *, follow: bool = False) -> Iterator[Row]:
@@ -37,19 +51,33 @@ def rows(source: str | Path, *, follow: bool = False) -> Iterator[Row]:
         DataError: If the file cannot be read, or at the first row that is broken.
     """
     if str(source) == "-":
-        yield from _of_stream(sys.stdin.buffer)
+        for where, row in _placed("standard input", _of_stream(sys.stdin.buffer)):
+            yield PlacedRow(row, f"standard input, line {where}")
         return
     path = Path(source)
     kind = path.suffix.lower()
     with reworded(f"cannot read {path}", DataError, OSError):
         if kind == ".parquet":
-            yield from _of_parquet(path)
+            from postgrad.spec.tables.parquet import parquet_rows
+
+            for where, row in _placed(path, parquet_rows(path)):
+                yield PlacedRow(row, f"{path}, row {where}")
         elif kind in (".csv", ".jsonl", ".ndjson"):
             read = _of_csv if kind == ".csv" else _of_json
             with path.open("rb") as file:
-                yield from read(_lines(file, follow))
+                for where, row in _placed(path, read(_lines(file, follow))):
+                    yield PlacedRow(row, f"{path}, line {where}")
         else:
             raise DataError(f"data must be .csv, .jsonl, .ndjson or .parquet, got {path.name!r}")
+
+
+_Numbered = Iterator[tuple[int, dict[str, Any]]]
+
+
+def _placed(source: str | Path, numbered: _Numbered) -> _Numbered:
+    """The same rows; errors name the file."""
+    with reworded(f"{source}", DataError, DataError):
+        yield from numbered
 
 
 def number(row: Row, column: str, where: str) -> float | None:
@@ -105,37 +133,38 @@ def _shown(value: Any) -> str:
 
 def _lines(file: Any, follow: bool) -> Iterator[str]:
     """Lines of bounded length; while a file is followed, only lines that are complete."""
-    line = b""
+    line, count = b"", 1
     while True:
         line += file.readline(_LONGEST + 1 - len(line))
         if line.endswith(b"\n") or (line and not follow and len(line) <= _LONGEST):
-            with reworded("data must be UTF-8 text", DataError, UnicodeDecodeError):
+            with reworded(f"line {count} must be UTF-8 text", DataError, UnicodeDecodeError):
                 yield line.decode("utf-8-sig")
-            line = b""
+            line, count = b"", count + 1
         elif len(line) > _LONGEST:
-            raise DataError(f"a line has more than {_LONGEST} characters")
+            raise DataError(f"line {count} has more than {_LONGEST} characters")
         elif not follow:
             return
         else:
             time.sleep(_WAIT_S)
 
 
-def _of_stream(file: Any) -> Iterator[Row]:
+def _of_stream(file: Any) -> _Numbered:
     lines = _lines(file, follow=False)
     first = next(lines, "")
     read = _of_json if first.lstrip().startswith("{") else _of_csv
     yield from read(itertools.chain([first] if first else [], lines))
 
 
-def _of_csv(lines: Iterable[str]) -> Iterator[Row]:
-    size = 0  # characters of the row so far: a quote that never closes joins lines without end
+def _of_csv(lines: Iterable[str]) -> _Numbered:
+    """The rows, each with the number of its first line."""
+    size, last = 0, 0  # characters of the row so far, which a quote that never closes makes long
 
     def bounded() -> Iterator[str]:
         nonlocal size
         for line in lines:
             size += len(line)
             if size > _LONGEST:
-                raise DataError(f"a row has more than {_LONGEST} characters")
+                raise DataError(f"the row of line {last + 1} has more than {_LONGEST} characters")
             yield line
 
     csv.field_size_limit(_LONGEST)
@@ -144,19 +173,20 @@ def _of_csv(lines: Iterable[str]) -> Iterator[Row]:
         names = next(reader, [])
         if not names or len(set(names)) < len(names) or not all(names):
             raise DataError(f"the first line must name the columns, each once, got {_shown(names)}")
-        for count, values in enumerate(reader, start=1):
-            size = 0
+        size, last = 0, reader.line_num
+        for values in reader:
+            count, size, last = last + 1, 0, reader.line_num
             if values and len(values) != len(names):
                 raise DataError(
-                    f"row {count} has {len(values)} cells where the first line names {len(names)}"
+                    f"line {count} has {len(values)} cells where the first line names {len(names)}"
                 )
             if values:
-                yield dict(zip(names, values, strict=True))
+                yield count, dict(zip(names, values, strict=True))
     except csv.Error as error:
         raise DataError(f"line {reader.line_num} is no CSV: {error}") from error
 
 
-def _of_json(lines: Iterable[str]) -> Iterator[Row]:
+def _of_json(lines: Iterable[str]) -> _Numbered:
     for count, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -167,17 +197,8 @@ def _of_json(lines: Iterable[str]) -> Iterator[Row]:
             raise DataError(f"line {count} is no JSON object: {reason}") from None
         if not isinstance(row, dict) or any(isinstance(v, list | dict) for v in row.values()):
             raise DataError(f"line {count} must be one flat JSON object, got {_shown(row)}")
-        yield row
+        yield count, row
 
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is no number")
-
-
-def _of_parquet(path: Path) -> Iterator[Row]:
-    pyarrow = arrow()
-    from pyarrow import parquet
-
-    with reworded(f"{path} is no Parquet file", DataError, pyarrow.ArrowException):
-        for batch in parquet.ParquetFile(path).iter_batches(batch_size=1024):
-            yield from batch.to_pylist()

@@ -23,6 +23,7 @@ class DatedRow:
         group: The group that `split_by` puts the row in; None without `split_by`.
         values: The demand of each item; None if the cell is empty.
         decisions: The decision in force for each item; empty without a decision column.
+        where: The file and the line, for messages.
     """
 
     id: str
@@ -30,28 +31,45 @@ class DatedRow:
     group: str | None
     values: dict[str, float | None]
     decisions: dict[str, float | None]
+    where: str
 
 
-def dated_rows(rows: Iterable[Row], data: Columns, split: AnySplit | None) -> Iterator[DatedRow]:
+def dated_rows(
+    rows: Iterable[Row], data: Columns, split: AnySplit | None, *, again: bool = False
+) -> Iterator[DatedRow]:
     """Read rows as `[data]` and `[split_by]` of a specification say.
+
+    Args:
+        rows: The rows.
+        data: What the columns mean.
+        split: Which rows belong together.
+        again: Whether a row may come again, as on standard input. In a file, two demands of one
+            item with the same id are refused: whether both count is for the file to say.
 
     Raises:
         DataError: At the first row that cannot be read; the message names the row and the column.
     """
+    seen: dict[tuple[str, str], str] = {}
     for count, row in enumerate(rows, start=1):
-        where = f"row {count}"
+        where = getattr(row, "where", f"row {count}")
         if any(_equals(cell(row, column, where), value) for column, value in data.skip.items()):
             continue
         date = f"{count}" if data.date is None else text(row, data.date, where)
         values = _values(row, data, where)
         columns = [data.decision] if isinstance(data.decision, str) else data.decision or []
         in_force = zip(values, columns, strict=bool(columns))
+        name = date if data.id is None else text(row, data.id, where)
+        for item in () if again else [item for item, value in values.items() if value is not None]:
+            if (before := seen.setdefault((item, name), where)) is not where:
+                instead = "if both count, give each an id of its own (data.id); else remove one"
+                raise DataError(f"{where}: {item!r} has {name!r} also in {before}; {instead}")
         yield DatedRow(
-            id=date if data.id is None else text(row, data.id, where),
+            id=name,
             date=date,
             group=None if split is None else _group(row, date, split, where),
             values=values,
             decisions={item: number(row, column, where) for item, column in in_force},
+            where=where,
         )
 
 
@@ -91,7 +109,7 @@ class DatedDemand(NamedTuple):
     """All rows as a table: days by items. All but `rows` are arguments of `backtest`.
 
     Attributes:
-        demand: Days by items; NaN if not known.
+        demand: Days by items, or by items by rows where a day has several; NaN if not known.
         items: The names of the items.
         dates: The days, in order.
         split_by: The group of each day; None without `split_by`.
@@ -115,9 +133,12 @@ def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DatedDe
         items: Names of items that come first, in this order; other items follow as they appear.
 
     Raises:
-        DataError: If an item has two demands on one day, a day two groups, or there are no rows.
+        DataError: If an item has two demands of one id that differ, or two decisions on one day; if
+            a day has two groups, or there are no rows.
     """
-    cells: dict[tuple[str, str], tuple[float | None, float | None]] = {}
+    cells: dict[tuple[str, str], list[float | None]] = {}
+    in_force: dict[tuple[str, str], float | None] = {}
+    seen: dict[tuple[str, str], DatedRow] = {}
     groups: dict[str, str | None] = {}
     names: dict[str, None] = dict.fromkeys(items)
     counts: collections.Counter[str] = collections.Counter()
@@ -125,26 +146,51 @@ def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DatedDe
         if groups.setdefault(row.date, row.group) != row.group:
             two = f"{row.date} is in two groups, {groups[row.date]!r} and {row.group!r}"
             raise DataError(f"{two}; all rows of a date must have the same")
+        if _came_before(row, seen):
+            continue
         counts[row.date] += 1
         for item, value in row.values.items():
-            if (row.date, item) in cells:
-                raise DataError(f"{row.date} has two rows for {item!r}")
             names[item] = None
-            cells[row.date, item] = value, row.decisions.get(item)
+            cells.setdefault((row.date, item), []).append(value)
+            decision = row.decisions.get(item)
+            if in_force.setdefault((row.date, item), decision) != decision:
+                two = f"{item!r} has two decisions in force on {row.date}"
+                raise DataError(f"{row.where}: {two}; rows of one date are one batch")
     if not cells:
         raise DataError("there are no rows to learn from")
-    dates = _in_order(list(counts))
-    table = [[cells.get((date, item), (None, None)) for item in names] for date in dates]
-    demand, decisions = np.moveaxis(np.asarray(table, float), -1, 0)  # NaN where there was None
+    dates, most = _in_order(list(counts)), max(map(len, cells.values()))
+    days = [[cells.get((date, item), []) for item in names] for date in dates]
+    rows_of_days = [[[*cell, *[None] * (most - len(cell))] for cell in day] for day in days]
+    demand = np.asarray(rows_of_days, float)  # NaN where there was None
+    decisions = np.asarray([[in_force.get((d, item)) for item in names] for d in dates], float)
     named = tuple(group for date in dates if (group := groups[date]) is not None)
     return DatedDemand(
-        demand=demand,
+        demand=demand if most > 1 else demand[..., 0],
         items=tuple(names),
         dates=tuple(dates),
         split_by=named or None,
         in_force=decisions if np.isfinite(decisions).any() else None,
         rows=np.asarray([counts[date] for date in dates]),
     )
+
+
+def _came_before(row: DatedRow, seen: dict[tuple[str, str], DatedRow]) -> bool:
+    """Whether all demands of a row have come before, with the same id.
+
+    Raises:
+        DataError: If only some have, or they were others.
+    """
+    known = {item: value for item, value in row.values.items() if value is not None}
+    before = [seen.setdefault((item, row.id), row) for item in known]
+    if all(one is row for one in before):
+        return False
+    for item, one in zip(known, before, strict=True):
+        same = one.date == row.date and one.values.get(item) == row.values[item]
+        if one is row or not same or one.decisions.get(item) != row.decisions.get(item):
+            other = next(one for one in before if one is not row)
+            what = f"{row.id!r} came before, in {other.where}, with other data"
+            raise DataError(f"{row.where}: {what}")
+    return True
 
 
 def _in_order(dates: list[str]) -> list[str]:

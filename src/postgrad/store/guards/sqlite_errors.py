@@ -13,6 +13,12 @@ _ADVICE = {
     "SQLITE_IOERR": "the disk failed or is full; nothing of this batch counts: observe it again",
 }
 
+# What comes of values of other types, lengths or depths than those that are written.
+NEVER_WRITTEN = (
+    ArithmeticError, AttributeError, LookupError,
+    RecursionError, SyntaxError, TypeError, ValueError,
+)  # fmt: skip
+
 
 def code(error: BaseException) -> str:
     """The name of SQLite's error, without what details it; empty for other errors."""
