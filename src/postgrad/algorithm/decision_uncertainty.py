@@ -27,7 +27,8 @@ class Outlook(eqx.Module):
     """Uncertainty about theta, in terms of the decision and its cost.
 
     x*(theta) is the best decision if theta were known, found by a few steps from x for each of some
-    thetas ~ pi_t. All are NaN where the descent does not look for them.
+    thetas ~ pi_t, in the valley of x. All are NaN where the descent does not look for them; where
+    steps by slopes lead nowhere (jumps, plateaus, sharp kinks), all but `aleatoric` are.
 
     Attributes:
         epistemic: The standard deviation of x*(theta): what more data narrow.

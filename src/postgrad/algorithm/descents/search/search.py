@@ -43,11 +43,14 @@ class Search(Descent):
 
     A stage looks at F, the averaged cost on fixed draws, in this order:
 
-    1. at x_t, and at the best place known in another valley;
-    2. in stages 1, 2, 4, 8, ...: at 96 places of the whole set, and from the best place of each of
-       eight groups of places a few steps downhill; each group has an eighth of the draws;
-    3. at the best place of the group around x_t, and at the best place of all;
-    4. K times from the best place so far, downhill: 3 K times after a scan;
+    1. at x_t; at four places that are remembered and four that are new, each with an eighth of the
+       draws; and at the best of these;
+    2. in stages 1, 2, 4, 8, 16, 32, 48, ...: at 96 places of the whole set, and from the best place
+       of each of eight groups of places a few steps downhill, each group with an eighth of the
+       draws; then at the best place of the group around x_t, and at the best place of all;
+    3. in several dimensions, after a scan: along lines through the best place;
+    4. K times from the best place so far, downhill; 3 K times after a scan, and 3 times as often
+       before stage 10;
     5. at the optima under single thetas, which tell how uncertain the decision is.
 
     A place is left for another only if F is lower there by the same draws; for another valley, only

@@ -1,0 +1,57 @@
+"""Makes or opens an agent of every belief and of several policies, in the file that is named.
+
+    PYTHONHASHSEED=7 python tests/hash_seed_agents.py state.db
+
+Prints the streams that the file was refused for, and nothing if there are none.
+"""
+
+import sys
+
+import jax.numpy as jnp
+import optax
+from test_beliefs import CASES
+
+import postgrad as pg
+
+POLICIES = {
+    "search": {},
+    "paper": pg.presets.paper(),
+    "adam": {"steps": optax.adam(0.1)},
+    "clipped momentum": {"steps": optax.chain(optax.clip(1.0), optax.sgd(0.1, momentum=0.9))},
+    "langevin": {"steps": pg.descents.SGLD(0.1, 0.5)},
+    "few draws": {"samples": 8},
+    "risk": {"risk": pg.risks.CVaR(0.9)},
+    "average": {"output": pg.outputs.Average()},
+}
+
+
+def cost(x, xi):
+    """The squared distance."""
+    return jnp.sum((x - xi) ** 2)
+
+
+def agents():
+    """(name, model, belief, x, options) of each stream."""
+    for kind, cases in CASES.items():
+        made, model = cases[kind is pg.beliefs.Beta]  # the first one's support depends on x
+        belief = made if isinstance(made, pg.beliefs.Belief) else made()
+        x = [1.0, 1.0] if kind is pg.beliefs.Separate else 1.0
+        score = pg.presets.paper(gradient=pg.gradients.Score())
+        options = {} if kind is pg.beliefs.DirichletProcess else score
+        yield kind.__name__, model, belief, x, options
+    belief, model = CASES[pg.beliefs.Normal][0]
+    for name, options in POLICIES.items():
+        yield name, model, belief, 1.0, options
+
+
+def main() -> None:
+    with pg.Database(sys.argv[1]) as database:
+        for name, model, belief, x, options in agents():
+            try:
+                pg.Agent(pg.Problem(cost, model), belief, x, path=database, name=name, **options)
+            except pg.errors.PostgradError as error:
+                print(f"{name}: {error}")
+
+
+if __name__ == "__main__":
+    main()
