@@ -12,6 +12,7 @@ from postgrad.problem.feasible import FeasibleSet
 FAR = 1e150  # no limit; and a square that is still a number
 # One look changes a curvature by this factor at most.
 _FASTEST = 100.0
+_SHORTEST = 1e-9  # the shortest reach, relative to x
 _LEAST = 1e-8  # the smallest curvature, relative to the largest, of a matrix that is measured
 _PROJECTIONS = 40  # steps of the quadratic programme where a constraint is active
 
@@ -85,7 +86,9 @@ def after_look(
     # To blame are coordinates that bend more than was thought; if there are none, all.
     beyond = jnp.abs(change) > 2.0 * lane.bend * jnp.abs(move)
     beyond = (beyond | ~jnp.any(beyond) | ~jnp.isfinite(value)) & (jnp.abs(move) > 0.0)
-    shorter = jnp.where(beyond, 0.5 * jnp.abs(move), lane.reach)
+    # but never to where a step would be lost in rounding
+    shorter = jnp.maximum(0.5 * jnp.abs(move), _SHORTEST * jnp.abs(lane.x))
+    shorter = jnp.where(beyond, jnp.minimum(shorter, lane.reach), lane.reach)
     reach = jnp.where(learns, jnp.where(taken, longer, shorter), lane.reach)
     return Lane(
         jnp.where(taken, at, lane.x),
