@@ -276,9 +276,9 @@ def make_test() -> tuple[float, str]:
 
 ROWS = [
     Row("first-decision/readme", "README's example / program by hand", f"<= {BARS['readme']:.0f}",
-        lambda: first_decision("readme"), recorded=4.6),
+        lambda: first_decision("readme"), recorded=3.0),
     Row("first-decision/own-law", "own law, particles / program by hand",
-        f"<= {BARS['own law']:.0f}", lambda: first_decision("own law"), recorded=11.3),
+        f"<= {BARS['own law']:.0f}", lambda: first_decision("own law"), recorded=7.4),
     Row("limit/quadratics", "worst error / the posterior's best, t >= 10", "<= 1.05",
         lambda: limit(*QUADRATICS, runs=100, horizon=200)),
     Row("limit/newsvendor", "the same, newsvendor-dependent", "<= 1.05",
