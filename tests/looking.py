@@ -10,9 +10,9 @@ GROUPS = 8
 
 def read_at(objective: SampledObjective, thetas, key, count, x) -> Reading:
     """All rows look at x, `count` draws of xi for each theta."""
-    look = objective.rows(thetas, thetas, key, count, x)
+    look = objective.rows(thetas, thetas, key, count, x)(jnp.asarray(False))
     rows = jax.tree.leaves(thetas)[0].shape[0]
-    return look(jnp.asarray(False), jnp.broadcast_to(jnp.ravel(x), (rows, x.size)))
+    return look(jnp.broadcast_to(jnp.ravel(x), (rows, x.size)))
 
 
 def noise(objective: SampledObjective, reading: Reading):

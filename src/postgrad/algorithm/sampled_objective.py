@@ -50,7 +50,7 @@ class Reading(NamedTuple):
     squares: Float[Array, " m"]
 
 
-Look = Callable[[Bool[Array, ""], Float[Array, "m d"]], Reading]
+Draws = Callable[[Float[Array, "m d"]], Reading]
 
 
 class SampledObjective(eqx.Module):
@@ -74,8 +74,10 @@ class SampledObjective(eqx.Module):
     additive: bool = eqx.field(static=True, default=False)
     tails: bool = eqx.field(static=True, default=False)
 
-    def rows(self, thetas: PyTree, scouts: PyTree, key: Array, count: int, x: Decision) -> Look:
-        """(whether scouts look, a place for each row) -> what they read there.
+    def rows(
+        self, thetas: PyTree, scouts: PyTree, key: Array, count: int, x: Decision
+    ) -> Callable[[Bool[Array, ""]], Draws]:
+        """Whether scouts look -> (a place for each row -> what they read there).
 
         There are m rows of `count` draws of xi each. Either each row has a theta of its own, drawn
         from the posterior, with draws of its own. Or the rows belong to few thetas, the scouts,
@@ -111,12 +113,16 @@ class SampledObjective(eqx.Module):
             row = jax.vmap(functools.partial(self._of_keys, level))
             data = (both_thetas, keys, weights)
 
-        def look(scouting: Array, places: Array) -> Reading:
+        def chosen(scouting: Array) -> Draws:
             mine = jax.tree.map(lambda leaf: _pick(leaf, scouting), data)
-            costs, gradients, squares = row(*mine, places.reshape(m, *x.shape))
-            return Reading(costs, gradients.reshape(m, -1), squares)
 
-        return look
+            def look(places: Array) -> Reading:
+                costs, gradients, squares = row(*mine, places.reshape(m, *x.shape))
+                return Reading(costs, gradients.reshape(m, -1), squares)
+
+            return look
+
+        return chosen
 
     def groups(self, reading: Reading, count: int) -> tuple[Array, Array]:
         """The risk and its gradient by each of some groups of rows, row i in group i mod count."""

@@ -97,7 +97,7 @@ class Newton(Descent):
         rows = objective.rows(stage.thetas, scout, random.fold_in(plan.key, 2), count, x)
 
         def look(at: Array) -> Reading:
-            return rows(jnp.asarray(False), jnp.broadcast_to(at, (m, d)))
+            return rows(jnp.asarray(False))(jnp.broadcast_to(at, (m, d)))
 
         here = look(x.ravel())
         known = _measured(stage, look, here, x, state)

@@ -51,7 +51,7 @@ class Ground:
         by_coordinate: Whether each coordinate is taken or left by itself.
         local_only: Whether other valleys may exist that nobody looks for.
         scouts: The thetas that are looked at one by one.
-        look: See `SampledObjective.rows`.
+        draws: See `SampledObjective.rows`.
         scans: Whether the stage looks at the whole set.
         schedule: How many looks of each kind it takes.
         places: Where a scan looks.
@@ -76,7 +76,7 @@ class Ground:
         self.rows = m // self.lanes
         # Every so-many-th theta is a scout: part of a lattice, evenly spread itself.
         self.scouts = jax.tree.map(lambda leaf: leaf[:: self.rows], stage.thetas)
-        self.look = objective.rows(
+        self.draws = objective.rows(
             stage.thetas, self.scouts, purpose(root(plan), 1), plan.samples[1], x
         )
         t = plan.number

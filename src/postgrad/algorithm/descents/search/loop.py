@@ -9,6 +9,7 @@ import functools
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array
 
 from postgrad.algorithm.decision_uncertainty import Scouted
 from postgrad.algorithm.descents.search.best_place import with_best_place
@@ -23,6 +24,7 @@ from postgrad.algorithm.descents.search.local_step import (
 from postgrad.algorithm.descents.search.looks import Kind, Seen, standard_error, tame
 from postgrad.algorithm.descents.search.next_look import with_next_look
 from postgrad.algorithm.descents.search.state import Carry, Held
+from postgrad.algorithm.sampled_objective import Draws
 
 
 def look_around(on: Ground) -> Carry:
@@ -56,15 +58,22 @@ def look_around(on: Ground) -> Carry:
         level=zeros,
         scouted=Scouted(jnp.zeros((lanes, d)), *2 * (jnp.zeros(lanes),)),
     )
-    return lax.while_loop(
-        lambda carry: carry.look.kind < Kind.END, functools.partial(_body, on), start
-    )
+
+    def looks(i: Array, carry: Carry) -> Carry:
+        # What is drawn does not change within the inner loop, and so is drawn before it.
+        draws = on.draws(i > 0)
+        end = jnp.where(i > 0, Kind.END, Kind.SCOUT)
+        return lax.while_loop(
+            lambda carry: carry.look.kind < end, functools.partial(_body, on, draws), carry
+        )
+
+    return lax.fori_loop(0, 2, looks, start)
 
 
-def _body(on: Ground, carry: Carry) -> Carry:
+def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     """One look, what is made of it, and where to look next."""
     look = carry.look
-    seen = _seen(on, carry)
+    seen = _seen(on, draws, carry)
     judgement = judged(on, carry, seen)
     after = with_best_place(on, carry, seen, judgement)
     after = after._replace(lanes=_lanes_after(on, carry, seen))
@@ -86,11 +95,11 @@ def _body(on: Ground, carry: Carry) -> Carry:
     return with_next_look(on, after)
 
 
-def _seen(on: Ground, carry: Carry) -> Seen:
+def _seen(on: Ground, draws: Draws, carry: Carry) -> Seen:
     """What all draws say, what each group says, and what each scout says."""
     look, held = carry.look, carry.held
     scout = look.is_of(Kind.SCOUT)
-    reading = on.look(scout, jnp.tile(look.at, (on.rows, 1)))
+    reading = draws(jnp.tile(look.at, (on.rows, 1)))
     values, slopes = on.objective.groups(reading, on.groups)
     by_lane = jax.tree.map(
         lambda leaf: jnp.mean(leaf.reshape(on.rows, on.lanes, *leaf.shape[1:]), axis=0),
