@@ -28,6 +28,7 @@ NAMES = (
     "fifty-on-a-simplex",
     "rosenbrock-5",
     "egg-tray",
+    "three-grids",
 )
 
 
