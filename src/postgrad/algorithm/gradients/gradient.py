@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
@@ -62,8 +61,8 @@ class Gradient(Module):
     @abc.abstractmethod
     def surrogate(
         self, problem: Problem, x: Decision, sample: Sample
-    ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
-        """The number to differentiate in x, the cost itself, and its square."""
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The number to differentiate in x, and the cost itself."""
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
         """Whether `Sample.baseline` makes a difference: in a score, if the model depends on x."""
@@ -102,7 +101,7 @@ class Gradient(Module):
 
 def score_surrogate(
     problem: Problem, log_f: Callable[[Decision, Array], Array], x: Decision, sample: Sample
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array]:
     """h + (h - b) log_f with xi ~ f(.; x, theta) held fixed.
 
     Its derivative is grad_x h(x, xi) + (h(x, xi) - b) grad_x log_f(x, xi).
@@ -110,4 +109,4 @@ def score_surrogate(
     # at a fixed x, as some draws refuse to be differentiated
     xi = problem.model(lax.stop_gradient(x), sample.theta).sample(sample.key)
     h = problem.cost(x, xi)
-    return h + lax.stop_gradient(h - sample.baseline) * log_f(x, xi), h, jnp.square(h)
+    return h + lax.stop_gradient(h - sample.baseline) * log_f(x, xi), h
