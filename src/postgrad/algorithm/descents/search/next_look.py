@@ -22,16 +22,17 @@ from postgrad.algorithm.descents.search.state import Carry
 from postgrad.numerics.every_run import in_every_run
 from postgrad.numerics.positive_solve import positive_solve
 
-_LITTLE = 0.01  # what steps may leave undone, as a share of what simulation noise costs
+# What steps may leave undone: as a share of what simulation noise costs; of single thetas, of what
+# the distances between their optima cost.
+_LITTLE, _LITTLE_APART = 1e-4, 1e-3
 
 
 def is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
     """Whether the look that is about to be taken is needed by other runs only."""
     look = carry.look
-    composes = look.last & on.by_coordinate
-    return (look.is_of(Kind.NEAR) & carry.rested & ~composes) | (
-        look.is_of(Kind.OTHER) & (carry.hope >= 0.0)
-    )
+    rests = look.is_of(Kind.NEAR, Kind.SCOUT) & carry.rested
+    composes = look.is_of(Kind.NEAR) & look.last & (carry.slack > 0.0)
+    return (rests & ~composes) | (look.is_of(Kind.OTHER) & (carry.hope >= 0.0))
 
 
 def with_next_look(on: Ground, carry: Carry) -> Carry:
@@ -41,10 +42,10 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     step = lax.cond(steps_next, lambda: _step(on, carry, look), lambda: carry.step)
     rested = carry.rested | (look.is_of(Kind.NEAR) & _rests(on, carry, step))
     look = on.schedule.look(_skipped(on, carry._replace(look=look, rested=rested)), look.at)
-    carry = carry._replace(rested=rested)
     begins = look.begins(Kind.SCAN) | look.begins(Kind.SCOUT)
     lanes = lax.cond(begins, lambda: _afresh(on, carry, look), lambda: carry.lanes)
-    carry = carry._replace(step=step, lanes=lanes)
+    rested = rested & ~look.begins(Kind.SCOUT)
+    carry = carry._replace(step=step, lanes=lanes, rested=rested)
     lowest = jnp.argmin(lanes.value[: on.groups] - carry.held.values).astype(jnp.int32)
     candidate = jnp.where(look.turn == 0, 0, lowest)
     # One place with all draws, or a place for each lane with its own.
@@ -62,23 +63,37 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     if on.x.size > 1:
         branches.append(((Kind.LINE,), lambda: _on_line(on, carry, look)[on.group]))
     which = sum(i * look.is_of(*kinds) for i, (kinds, _) in enumerate(branches))
-    at = lax.switch(which, [branch for _, branch in branches])
-    return carry._replace(look=look._replace(at=at), candidate=candidate)
+    look = look._replace(at=lax.switch(which, [branch for _, branch in branches]))
+    # The first look of single thetas is at the best place, and so is what they have left to save.
+    rested = rested | (look.is_of(Kind.SCOUT) & (look.turn > 0) & _scouts_rest(on, carry, look))
+    carry = carry._replace(look=look, candidate=candidate, rested=rested)
+    over = look.is_of(Kind.SCOUT) & in_every_run(rested)
+    number = jnp.where(over, on.schedule.ends[Kind.SCOUT], look.number).astype(jnp.int32)
+    return carry._replace(look=on.schedule.look(number, look.at))
 
 
 def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
-    """Whether a step saves much less than simulation noise costs."""
+    """Whether a step, not shortened, saves much less than simulation noise costs."""
     held = carry.held
     ahead = saving(held.lane, carry.matrix, step)
     off = held.slopes - jnp.mean(held.slopes, axis=0)
     noise = 0.5 * jnp.sum(jnp.square(off) / held.lane.bend) / max(on.groups * (on.groups - 1), 1)
-    return carry.explained & (ahead <= _LITTLE * noise)
+    shortened = jnp.any(jnp.abs(step) >= 0.99 * held.lane.reach)
+    return carry.explained & ~shortened & (ahead <= _LITTLE * noise)
+
+
+def _scouts_rest(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
+    """The same of single thetas, on average."""
+    lanes = carry.lanes
+    ahead = jax.vmap(saving, in_axes=(0, None, 0))(lanes, carry.matrix, look.at - lanes.x)
+    apart = lanes.bend * jnp.square(lanes.x - jnp.mean(lanes.x, axis=0))
+    return jnp.mean(ahead) <= _LITTLE_APART * 0.5 * jnp.mean(jnp.sum(apart, axis=1))
 
 
 def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:
     """The number of the next look, or of the one after those that no run needs."""
     look, ends = carry.look, on.schedule.ends
-    end = ends[Kind.NEAR] - int(on.by_coordinate)
+    end = ends[Kind.NEAR] - ~in_every_run(carry.slack == 0.0)  # the last one: at what was composed
     end = jnp.where(look.is_of(Kind.OTHER), ends[Kind.OTHER], end)
     return jnp.where(in_every_run(is_idle(on, carry)), end, look.number).astype(jnp.int32)
 
@@ -87,8 +102,8 @@ def _one(on: Ground, carry: Carry, look: Look, candidate: Int[Array, ""]) -> Flo
     """The place at which all draws look."""
     x = carry.held.lane.x
     one = x + carry.step
-    if on.by_coordinate:  # what was put together by coordinates is looked at once more
-        one = jnp.where(look.last, x, one)
+    # what was put together by coordinates is looked at once more
+    one = jnp.where(look.last & (carry.slack > 0.0), x, one)
     one = jnp.where(look.is_of(Kind.JUDGE), carry.lanes.x[candidate], one)
     one = jnp.where(look.is_of(Kind.OTHER), carry.recalled, one)
     one = jnp.where(look.is_of(Kind.COMPOSE), carry.composed, one)
