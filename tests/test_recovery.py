@@ -8,6 +8,7 @@ import pytest
 from test_durable import everything, feed, make
 
 from postgrad import errors
+from postgrad.store.recovery import recover
 from postgrad.store.state_rows import EVERY
 
 
@@ -39,9 +40,11 @@ def test_damaged_state_is_computed_anew(tmp_path, count):
     connection.execute("UPDATE heads SET state = zeroblob(length(state))")
     connection.commit()
     connection.close()
-    with pytest.raises(errors.StoreError, match=r"state is damaged.*recover=True"):
+    with pytest.raises(errors.StoreError, match=r"state is damaged.*postgrad store recover"):
         make(path)
-    back = make(path, recover=True)
+    (told,) = recover(path).streams
+    assert (told.kept, told.lost, told.state) == (count, 0, count // EVERY * EVERY)
+    back = make(path)
     assert everything(back) == expected
     feed(back, range(count, count + 2))
     back.verify()
@@ -58,7 +61,9 @@ def test_recovery_stops_at_the_first_damaged_batch(tmp_path):
     connection.execute("UPDATE batches SET rows = zeroblob(16) WHERE id = '3'")
     connection.commit()
     connection.close()
-    back = make(path, recover=True)
+    (told,) = recover(path).streams
+    assert (told.kept, told.stages, told.lost_ids) == (3, 5, ("3", "4"))
+    back = make(path)
     assert (back.stage, back.decision) == (3, answers[2])
     assert feed(back, range(5)) == answers
 
@@ -76,7 +81,9 @@ def test_a_backup_without_its_log_is_noticed(tmp_path):
     shutil.copy(f"{path}-acknowledged", f"{copy}-acknowledged")
     with pytest.raises(errors.StoreError, match="3 acknowledged batches are missing"):
         make(copy)
-    back = make(copy, recover=True)
+    (told,) = recover(copy).streams
+    assert (told.kept, told.missing) == (2, 3)
+    back = make(copy)
     assert back.stage == 2
     feed(back, range(5))
     assert everything(back) == everything(make(path))
