@@ -1,6 +1,8 @@
 """Whether a file is good: everything in it is read and checked."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from postgrad.errors import StoreError
@@ -34,13 +36,12 @@ def check(path: str | os.PathLike[str]) -> Checked:
     problems: list[str] = []
     try:
         with Database(path) as database:
-            check_pages(database)
-            check_streams(database)
+            for look in (check_pages, check_streams):
+                with _noted(problems):
+                    look(database)
             for name in database.streams():
-                try:
+                with _noted(problems, f"stream {name!r}: "):
                     stages[name] = _verified(database, name)
-                except StoreError as error:
-                    problems.append(f"stream {name!r}: {error}")
     except StoreError as error:
         problems.append(str(error))
     return Checked(stages, tuple(dict.fromkeys(problems)))
@@ -54,6 +55,14 @@ def must_exist(path: str | os.PathLike[str]) -> None:
 
 # What the files of a database are called: itself, its log, its commit marker.
 PARTS = ("", "-wal", "-acknowledged")
+
+
+@contextmanager
+def _noted(problems: list[str], about: str = "") -> Iterator[None]:
+    try:
+        yield
+    except StoreError as error:
+        problems.append(f"{about}{error}")
 
 
 def _verified(database: Database, name: str) -> int:

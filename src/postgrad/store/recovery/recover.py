@@ -33,7 +33,7 @@ class StreamRecovery:
         kept: How many batches were kept: all up to the first that is damaged.
         state: The last of these stages whose state is good; later ones are learned again.
         missing: How many later commits were acknowledged, of which nothing is left.
-        lost_ids: The ids of lost batches that can be read; None for those without an id.
+        lost_ids: The ids of lost batches, where they are good; None for those without an id.
     """
 
     number: int

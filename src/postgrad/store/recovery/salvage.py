@@ -57,7 +57,7 @@ class StreamPart:
         stages: How many batches there were, as far as can be known.
         commits: How many commits are known of.
         missing: How many later commits were acknowledged, of which nothing is left.
-        lost_ids: Ids of later batches that can be read; None for those without an id.
+        lost_ids: Ids of later batches that are good; None for those without an id.
     """
 
     number: int
@@ -144,9 +144,9 @@ class Salvage:
         seen = [key % schema.STAGES for key in self._places if key // schema.STAGES == number]
         stages = max(seen, default=0) if end is None else end.stage
         lost = [
-            self.batch(self._places[number * schema.STAGES + stage][0])[0].id
+            batch.id
             for stage in sorted(seen)
-            if kept < stage <= stages
+            if kept < stage <= stages and (batch := self._following(number, stage)) is not None
         ]
         states = [
             state
@@ -155,7 +155,7 @@ class Salvage:
             and (state.saved.fixed_since == 0 or (number, state.saved.fixed_since) in self.fixed)
         ]  # fmt: skip
         states.sort(key=lambda state: (state.saved.stage, state.commits))
-        commits = 0 if end is None else end.commits
+        commits = 1 + stages if end is None else end.commits
         return StreamPart(
             number=number,
             name=name,
@@ -165,7 +165,7 @@ class Salvage:
             states=tuple(states),
             stages=stages,
             commits=commits,
-            missing=0 if mark is None or end is None else max(0, mark.commits - commits),
+            missing=0 if mark is None else max(0, mark.commits - commits),
             lost_ids=tuple(lost),
         )
 
@@ -196,6 +196,16 @@ class Salvage:
             else:
                 break
         return places, chains
+
+    def _following(self, number: int, stage: int) -> Batch | None:
+        """The batch of a stage that follows from the one before it, whatever that followed from."""
+        key = number * schema.STAGES + stage
+        for place in self._places.get(key, []):
+            batch, chain = self.batch(place)
+            for before in self._places.get(key - 1, []):
+                if chain == next_chain(self.batch(before)[1], key, batch):
+                    return batch
+        return None
 
     def _stage_of(self, number: int, chain: bytes | None) -> int | None:
         """The stage after which a stream has a checksum; None if it cannot be told."""
