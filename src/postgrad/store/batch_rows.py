@@ -100,8 +100,8 @@ class BatchRows:
                 yield stage, Batch(*fields)
             before = (place, chain)
 
-    def check_alarms(self) -> None:
-        """Compare the index of alarms with the table, and the table with the number of stages.
+    def alarm_count(self) -> int:
+        """The number of alarms, by the table, not the index, which must have as many.
 
         Raises:
             StoreError: If they do not agree.
@@ -115,6 +115,7 @@ class BatchRows:
         )
         if found != stages or alarms != indexed:
             raise self._database.error(f"the index of alarms is damaged; {WAY_OUT}")
+        return int(alarms)
 
     def read(self, first: int, last: int, commits: Field) -> Iterator[tuple[int, Batch]]:
         """Stages and batches from stage `first` to stage `last`, read in chunks.

@@ -355,8 +355,10 @@ class Database(AbstractContextManager["Database"]):
                 self._writing = True
                 return
             reader = self.connection
-            if self._standing is not None:
-                raise self.error("it cannot be written to; check the permissions of its folder")
+            if self._standing is not None or not connecting.is_writable(self.path):
+                raise self.error(
+                    "it cannot be written to; check the permissions of file and folder"
+                )
             self.check_file()
             if (wrong := wrong_before_opening(self.path)) is not None:
                 raise self.error(wrong)

@@ -177,10 +177,14 @@ class Store:
         Raises:
             StoreError: If a batch with an alarm is damaged.
         """
-        if "batches" not in self.database.checked:
-            self._batches.check_alarms()
-        found = self._batches.where("alarm IS NOT NULL")
-        return [(stage, batch.alarm) for stage, batch in found if batch.alarm is not None]
+        unchecked = "batches" not in self.database.checked
+        count = self._batches.alarm_count() if unchecked else None
+        found = [(stage, batch.alarm) for stage, batch in self._batches.where("alarm IS NOT NULL")]
+        alarms = [(stage, alarm) for stage, alarm in found if alarm is not None]
+        # Another process may have written meanwhile: then there may be more of them.
+        if len(alarms) < len(found) or (count is not None and len(alarms) < count):
+            raise self.database.error(f"the index of alarms {DAMAGED}")
+        return alarms
 
     def latest(self) -> tuple[StreamHead, FixedArrays | None]:
         """The latest state, and the arrays that stages do not change.

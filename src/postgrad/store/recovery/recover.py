@@ -32,7 +32,8 @@ class StreamRecovery:
         stages: How many batches there were, as far as can be known.
         kept: How many batches were kept: all up to the first that is damaged.
         state: The last of these stages whose state is good; later ones are learned again.
-        missing: How many later commits were acknowledged, of which nothing is left.
+        missing: How many later commits were acknowledged of which nothing is left. A commit has
+            at most one batch of a stream; one that went back has none.
         lost_ids: The ids of lost batches, where they are good; None for those without an id.
     """
 
@@ -50,9 +51,7 @@ class StreamRecovery:
         return self.stages - self.kept
 
     def __str__(self) -> str:
-        name = (
-            f"stream {self.number}, whose name is lost," if self.name is None else repr(self.name)
-        )
+        name = f"stream {self.number}, whose name is lost" if self.name is None else repr(self.name)
         if not self.lost and not self.missing and self.name is not None:
             text = f"{name}: all {self.kept} batches were kept"
         else:
@@ -66,7 +65,7 @@ class StreamRecovery:
             if len(ids) < self.lost:
                 text += f" ({self.lost - len(ids)} without an id, or with one that is lost too)"
         if self.missing:
-            text += f"; of {self.missing} later commits, which were acknowledged, nothing is left"
+            text += f"; up to {self.missing} later batches, which were acknowledged, left no trace"
         if self.state < self.kept:
             text += f"; the next agent learns stages {self.state + 1} to {self.kept} again"
         return text

@@ -56,7 +56,8 @@ class StreamPart:
         states: Good states up to the last of these batches, the last one last.
         stages: How many batches there were, as far as can be known.
         commits: How many commits are known of.
-        missing: How many later commits were acknowledged, of which nothing is left.
+        missing: How many later commits were acknowledged of which nothing is left. A commit has
+            at most one batch of a stream; one that went back has none.
         lost_ids: Ids of later batches that are good; None for those without an id.
     """
 
