@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from postgrad.store import Database, Store, schema
 from postgrad.store.opening import open_checked
 from postgrad.store.recovery import backup, check, recover, restore
 from postgrad.store.recovery.checking import Checked
+from postgrad.store.recovery.recover import _rebuilt
 from postgrad.store.state_rows import EVERY
 
 
@@ -164,13 +166,18 @@ def test_a_stream_that_the_index_lacks_is_not_made_again(path, monkeypatch):
 
 
 def test_the_number_of_a_lost_header_is_not_given_again(path):
-    store, _ = fill(path, 2)
+    """States of other streams refer to it, and would be read as something else."""
+
+    def new(stage, name):
+        return replace(saved(stage), header=f'[["{name}", "float64", [50]]]')
+
     fill(path, 1, "other")[0].database.close()
-    store.database.connection.execute("DELETE FROM array_headers WHERE number = 2")
+    store, head = fill(path, 2)
+    store.append(head, batch(3), new(3, "b"), None)
+    store.database.connection.execute("DELETE FROM array_headers WHERE number = 3")
     again = Store(Database(path), "other")
-    new = saved(2).__class__(2, '[["b", "float64", [50]]]', saved(2).state, "[]", b"", b"", 0)
-    with pytest.raises(StoreError, match="header"):
-        again.append(again.load(), batch(2), new, None)
+    with pytest.raises(StoreError, match="a header of stored arrays is missing"):
+        again.append(again.load(), batch(2), new(2, "c"), None)
 
 
 def test_a_list_of_tables_that_was_lost_is_not_made_anew(path):
@@ -255,10 +262,12 @@ def test_a_log_is_read_behind_a_damaged_page_if_that_was_acknowledged(path, mark
     damage(path + "-wal", size - 4 * 4120, b"damaged")
     if not marked:
         os.remove(path + "-acknowledged")
-    expected = contents(path)[2] if not marked else None
-    recover(path)
-    found = contents(path)[2]
-    assert len(found) == 5 if marked else found == expected
+        expected = contents(path)[2]
+        (told,) = _rebuilt(path, path + "-new")
+        assert told.kept == len(expected) < 5
+        return
+    assert [told.kept for told in recover(path).streams] == [5]
+    assert len(contents(path)[2]) == 5
 
 
 def test_a_stream_whose_name_is_lost_is_said_to_be(path):
@@ -330,6 +339,38 @@ def test_a_backup_can_be_restored(path):
     with pytest.raises(StoreError, match="damaged"):
         restore(saved_to, path)
     assert there(path) == before
+
+
+def test_a_file_that_lacks_commits_is_not_backed_up(path):
+    path = as_left(path, 5)
+    cut_log(path)
+    with pytest.raises(StoreError, match="1 acknowledged batches are missing"):
+        backup(path, path + ".backup")
+    assert not os.path.exists(path + ".backup")
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_replacement_that_is_broken_off_is_not_taken_for_a_new_file(path, monkeypatch, at):
+    fill(path, 3)[0].database.close()
+    damage(path, 0, bytes(200))
+    real, steps = os.replace, []
+
+    def fail(source, target):
+        steps.append(target)
+        if len(steps) == at:
+            raise OSError("broken off")
+        real(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", fail)
+        with pytest.raises(OSError, match="broken off"):
+            recover(path)
+    with pytest.raises(StoreError, match="acknowledged batches are missing"):
+        Database(path)
+    (folder,) = Path(path).parent.glob("a.db-damaged-*")
+    for name in folder.iterdir():
+        shutil.copy(name, path + name.name[4:])
+    assert [told.kept for told in recover(path).streams] == [3]
 
 
 def test_the_commands_need_no_jax(path):

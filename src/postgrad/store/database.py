@@ -372,6 +372,7 @@ class Database(AbstractContextManager["Database"]):
                 if self._left:
                     left_log.write_again(self.connection, self.path, connecting.PATIENCE_S)
                     self._left = False
+                self._opened = OpenedFile(self.path)
             except BaseException as error:
                 self._disconnect()
                 self._writing = False

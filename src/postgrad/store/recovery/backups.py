@@ -49,6 +49,8 @@ def backup(path: str | os.PathLike[str], to: str | os.PathLike[str]) -> dict[str
     with tempfile.TemporaryDirectory(prefix="backup-", dir=os.path.dirname(to)) as work:
         place = os.path.join(work, "backup.db")
         with Database(path) as database, database.lock:
+            for name in database.streams():
+                Store(database, name).load()  # whether all that was acknowledged is there
             target = sqlite3.connect(place)
             try:
                 database.connection.backup(target)
@@ -58,7 +60,7 @@ def backup(path: str | os.PathLike[str], to: str | os.PathLike[str]) -> dict[str
         if found.problems:
             raise StoreError(f"{path}: {'; '.join(found.problems).replace(place, str(path))}")
         copy(place, f"{place}-whole")
-        os.link(f"{place}-whole", to)  # unlike renaming, this does not overwrite
+        os.rename(f"{place}-whole", to)
     return found.stages
 
 

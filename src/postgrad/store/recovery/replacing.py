@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from postgrad.errors import StoreError
+from postgrad.store.guards.left_log import is_left
 from postgrad.store.guards.opened_file import is_open_here
 from postgrad.store.recovery.checking import PARTS
 
@@ -79,12 +80,18 @@ def replace(path: str, by: str) -> None:
 
     If this is broken off, the database is missing but its marker or log is there, and opening it
     is refused: it is never taken for a new one.
+
+    Raises:
+        StoreError: If the new database has a log, which would be lost.
     """
+    if is_left(by):
+        raise StoreError(f"{by}-wal could not be copied into its database; check the disk")
     for name in (by, f"{by}-acknowledged"):
         _force(name)
     for suffix in ("", "-wal", "-shm"):
         Path(path + suffix).unlink(missing_ok=True)
     os.replace(f"{by}-acknowledged", f"{path}-acknowledged")
+    _force(os.path.dirname(path))  # the old log must be gone before the new database is there
     os.replace(by, path)
     _force(os.path.dirname(path))
 
