@@ -25,6 +25,7 @@ from postgrad.store.guards.sqlite_errors import (
 from postgrad.store.guards.task_lock import TaskLock
 from postgrad.store.opening import connecting
 from postgrad.store.opening.open_checked import open_checked
+from postgrad.store.opening.page_checks import check_pages_once
 from postgrad.store.stored_state import Commit
 
 
@@ -345,8 +346,11 @@ class Database(AbstractContextManager["Database"]):
     def prepare_to_write(self) -> None:
         """Connect for writing; before that, no byte of the file and its log has changed.
 
+        Large files are read from end to end before: SQLite would write over what is good if its
+        list of free pages is damaged, and a batch that an index does not find would count twice.
+
         Raises:
-            StoreError: If the file cannot be written to.
+            StoreError: If the file cannot be written to, or is damaged.
         """
         with self.lock:
             if self._writing or self.path is None:
@@ -362,6 +366,8 @@ class Database(AbstractContextManager["Database"]):
             self.check_file()
             if (wrong := wrong_before_opening(self.path)) is not None:
                 raise self.error(wrong)
+            if self.identity:
+                check_pages_once(self)  # nothing is built on damage
             # The reader is closed last: as long as it is open, nobody deletes the log.
             self._dropped.detach()
             self._connection, self._writing = None, True

@@ -8,7 +8,7 @@ from postgrad.store.array_headers import ArrayHeaders
 from postgrad.store.batch_rows import BatchRows
 from postgrad.store.database import Database
 from postgrad.store.guards.sqlite_errors import WAY_OUT
-from postgrad.store.opening.page_checks import check_indices, check_pages
+from postgrad.store.opening.page_checks import check_pages, check_pages_once
 from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import DAMAGED, EVERY, StateRows
 from postgrad.store.stored_state import Batch, Commit, StaleStateError, StoredState, StreamHead
@@ -153,7 +153,7 @@ class Store:
         Raises:
             StoreError: If the batch, or the index of ids, is damaged.
         """
-        check_indices(self.database, "batches")
+        check_pages_once(self.database)
         for stage, batch in self._batches.where("id = ?", name):
             self.database.check_file()
             if batch.id != name:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from postgrad.store.database import Database
 from postgrad.store.guards.sqlite_errors import WAY_OUT
-from postgrad.store.opening.page_checks import check_indices
+from postgrad.store.opening.page_checks import check_indices, check_pages_once
 
 
 def find_stream(database: Database, name: str) -> tuple[int, str] | None:
@@ -59,7 +59,7 @@ def stream_of_batch(database: Database, batch: str, streams: Sequence[str]) -> s
     Raises:
         StoreError: If the file cannot be read.
     """
-    check_indices(database, "batches")
+    check_pages_once(database)
     marks = ", ".join("?" * len(streams))
     found = database.row(
         f"SELECT name FROM streams WHERE name IN ({marks}) AND EXISTS "

@@ -23,6 +23,12 @@ def check_pages(database: "Database") -> None:
     database.checked.update(schema.TABLES)
 
 
+def check_pages_once(database: "Database") -> None:
+    """The same, unless that was done since the file was opened."""
+    if not database.checked.issuperset(schema.TABLES):
+        check_pages(database)
+
+
 def check_indices(database: "Database", table: str) -> None:
     """Compare the indices of a table with it, unless that was done since the file was opened.
 
