@@ -67,7 +67,6 @@ class Database(AbstractContextManager["Database"]):
         self._name = "the agent's memory" if self.path is None else self.path
         self._closed, self._writing = False, self.path is None
         self.checked: set[str] = set(schema.TABLES if self.path is None else ())
-        self._left = self.path is not None and left_log.is_left(self.path)
         self.lock = TaskLock()
         self.commit_marker = None if self.path is None else CommitMarker(self.path)
         self._log_watch = None if self.path is None else LogWatch(self.path)
@@ -375,9 +374,8 @@ class Database(AbstractContextManager["Database"]):
                 (mode,) = self.row("PRAGMA journal_mode = WAL")
                 if mode != "wal":
                     raise self.error(f"its folder does not allow a write-ahead log (got {mode!r})")
-                if self._left:
+                if left_log.is_left(self.path):
                     left_log.write_again(self.connection, self.path, connecting.PATIENCE_S)
-                    self._left = False
                 self._opened = OpenedFile(self.path)
             except BaseException as error:
                 self._disconnect()
