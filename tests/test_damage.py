@@ -14,8 +14,8 @@ from postgrad.store.opening import connecting, open_checked
 @pytest.mark.parametrize(
     ("kinds", "count"),
     [
-        (["small", "small, in the log", "small, half in the log"], 36),
-        (["streams, half in the log", "as above 16 MB"], 12),
+        (["small", "small, in the log", "small, half in the log"], 24),
+        (["streams, half in the log", "as above 16 MB"], 8),
     ],
 )
 def test_damage_is_noticed_or_harmless_and_recovery_keeps_a_beginning(monkeypatch, kinds, count):

@@ -126,6 +126,18 @@ def test_what_others_write_to_it_is_seen(folder):
         os.close(end)
 
 
+def test_readers_leave_nothing_behind(tmp_path):
+    path = str(tmp_path / "a.db")
+    fill(path, 3)[0].database.close()
+    before = {name: name.read_bytes() for name in tmp_path.iterdir()}
+    one, two = Database(path), Database(path)
+    assert Store(one, "main").load().saved == saved(3)
+    one.close()
+    assert Store(two, "main").find("id 3")[0] == 3
+    two.close()
+    assert {name: name.read_bytes() for name in tmp_path.iterdir()} == before
+
+
 def test_a_log_that_grows_for_a_reader_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(long_log, "LONG", 1 << 20)
     path = str(tmp_path / "a.db")

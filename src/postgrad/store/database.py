@@ -292,8 +292,11 @@ class Database(AbstractContextManager["Database"]):
     def close(self) -> None:
         """Close the connection; if it has written, SQLite then copies its log into the database."""
         with self.lock:
+            reader = self._opened is not None and not self._writing
             self._closed = True
             self._disconnect()
+            if reader and self.path is not None:
+                connecting.remove_empty_log(self.path)
 
     def before_fork(self) -> None:
         """Close the connection to a file, and let nobody open it again before `after_fork`."""

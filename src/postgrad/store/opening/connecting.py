@@ -9,6 +9,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from contextlib import closing, suppress
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -81,6 +82,19 @@ def for_reading(path: str) -> tuple[sqlite3.Connection, Standing | None]:
             return connection, standing
         connection.close()
     raise StoreError("another process keeps changing it while it is copied; try again")
+
+
+def remove_empty_log(path: str) -> None:
+    """Remove the empty log that readers leave, and the file beside it, if nobody has them open.
+
+    SQLite does so when a connection that may write is closed. There is nothing in the log that it
+    could copy. Left by another user, the files might keep out whoever may write.
+    """
+    log = f"{path}-wal"
+    with suppress(sqlite3.Error, OSError):
+        if is_writable(path) and os.path.getsize(log) == 0:
+            with closing(for_writing(path)) as connection:
+                schema.is_empty(connection)
 
 
 def _read_as_it_stands(path: str) -> sqlite3.Connection:
