@@ -142,18 +142,20 @@ def test_a_log_that_grows_for_a_reader_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(long_log, "LONG", 1 << 20)
     path = str(tmp_path / "a.db")
     store, head = fill(path, 2)
+    monkeypatch.setattr(store.database._log_watch, "_next", 1 << 20)
+    head = store.append(head, batch(3, rows=bytes(3_000_000)), saved(3), None)  # no reader
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM heads").fetchall()
-    monkeypatch.setattr(store.database._log_watch, "_next", 1 << 20)
     store.database.connection.execute("PRAGMA wal_autocheckpoint = 20")
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
-        for stage in range(3, 60):
+        for stage in range(4, 250):
             head = store.append(head, batch(stage, rows=bytes(20_000)), saved(stage), None)
-    assert [warning.category for warning in given] == 2 * [long_log.LongLogWarning]
-    assert "a.db-wal has grown to 1 MB" in str(given[0].message)
+    assert {warning.category for warning in given} == {long_log.LongLogWarning}
+    assert len(given) <= 3  # whenever it has doubled
+    assert "a.db-wal has grown to " in str(given[0].message)
     reader.close()
-    for stage in range(60, 63):
+    for stage in range(250, 253):
         head = store.append(head, batch(stage), saved(stage), None)
-    assert head.saved.stage == 62
+    assert head.saved.stage == 252

@@ -286,8 +286,8 @@ class Database(AbstractContextManager["Database"]):
             with suppress(OSError):
                 self.commit_marker.write(self.identity, self._commits)
         self._commits.clear()
-        if self._log_watch is not None:
-            self._log_watch.look()
+        if self._log_watch is not None and self._connection is not None:
+            self._log_watch.look(self._connection)
 
     def close(self) -> None:
         """Close the connection; if it has written, SQLite then copies its log into the database."""

@@ -6,6 +6,7 @@ and hold no transaction between them; other programs may.
 """
 
 import os
+import sqlite3
 import warnings
 
 # The size, in bytes, from which on a warning is given; usually the log stays below 10 MB.
@@ -23,13 +24,20 @@ class LogWatch:
         """Args: the database."""
         self._log, self._next = f"{path}-wal", LONG
 
-    def look(self) -> None:
-        """Look at the log after a commit."""
+    def look(self, connection: sqlite3.Connection) -> None:
+        """Look at the log after a commit.
+
+        A large commit makes a long log, too, but that can be copied into the database.
+        """
         try:
             size = os.path.getsize(self._log)
-        except OSError:
+            if size < self._next:
+                self._next = LONG if size < LONG else self._next
+                return
+            _, pages, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except (OSError, sqlite3.Error):
             return
-        if size >= self._next:
+        if copied < pages:
             self._next = 2 * size
             text = (
                 f"{self._log} has grown to {size / 1e6:.0f} MB: some process keeps a read "
@@ -37,5 +45,3 @@ class LogWatch:
                 f"lost, but the disk may fill: end that process, or let it read in pieces"
             )
             warnings.warn(LongLogWarning(text), stacklevel=4)
-        elif size < LONG:
-            self._next = LONG
