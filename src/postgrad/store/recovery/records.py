@@ -32,11 +32,11 @@ def rows(pages: Pages, number: int) -> Iterator[tuple[Place, int, list[Field]]]:
     count = min(count, (pages.size - begins - 8) // 2)
     for start in struct.unpack_from(f">{count}H", page, begins + 8):
         place = Place(number, start)
-        if (found := row(pages, place)) is not None:
+        if (found := row_at(pages, place)) is not None:
             yield place, *found
 
 
-def row(pages: Pages, place: Place) -> tuple[int, list[Field]] | None:
+def row_at(pages: Pages, place: Place) -> tuple[int, list[Field]] | None:
     """The key and the values of a row; None if it cannot be read."""
     with suppress(*_DAMAGED):
         page = pages.page(place.page)

@@ -1,5 +1,6 @@
 """A damaged file: what is good in it becomes a new file, and what was lost is said."""
 
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -213,8 +214,9 @@ def _insert(database: Database, number: int, part: StreamPart, good: Salvage) ->
         saved = StoredState(kept, MISSING, b"", MISSING, b"", b"", 0)
     for state in part.states:
         if state.saved.stage > 0 and state.saved is not saved:
-            again = StreamHead(state.saved, state.commits, chains[state.saved.stage])
-            states.insert("checkpoints", again)
+            states.insert(
+                "checkpoints", dataclasses.replace(state, chain=chains[state.saved.stage])
+            )
     head = StreamHead(saved, commits, chains[-1])
     states.insert("heads", head)
     database.note(Commit(number, None, head))

@@ -15,22 +15,22 @@ from postgrad.store.batch_rows import next_chain
 from postgrad.store.checksum import Field, digest
 from postgrad.store.commit_marker import Mark
 from postgrad.store.recovery.pages import Pages
-from postgrad.store.recovery.records import Place, row, rows
+from postgrad.store.recovery.records import Place, row_at, rows
 from postgrad.store.stored_state import Batch, StoredState, StreamHead
 
 
 @dataclass(frozen=True)
 class _Table:
-    """A table: where its key is, which values are fractions, how many there are."""
+    """A table: its columns, which of them is the key, and which are fractions."""
 
     name: str
+    columns: tuple[str, ...]
     key: int | None
     fractions: tuple[int, ...]
-    width: int
 
     def fits(self, values: list[Field]) -> bool:
         """Whether a row may be of the table: the key is not among the stored values."""
-        return len(values) == self.width and all(
+        return len(values) == len(self.columns) and all(
             (value is None) == (place == self.key) for place, value in enumerate(values[:1])
         )
 
@@ -104,27 +104,28 @@ class Salvage:
         found = [values[0] for _, values in others if _is_identity(values)]
         found += [mark.identity for mark in marks.values()]
         self.identity: bytes | None = found[0] if found else None  # type: ignore[assignment]
-        self._rows: dict[str, list[list[Any]]] = defaultdict(list)
+        self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for key, values in others:
             for table in tables:
                 if table.fits(values):
                     *fields, checksum = table.whole(key, values)
                     if checksum == digest(self.identity, *fields):
-                        self._rows[table.name].append(fields)
-        headers = dict(self._rows["array_headers"])
+                        named = dict(zip(table.columns, fields, strict=False))
+                        self._rows[table.name].append(named)
+        headers = {row["number"]: row["header"] for row in self._rows["array_headers"]}
         self.fixed = {
-            (stream, stage): (headers[header], arrays)
-            for stream, stage, header, arrays in self._rows["fixed_arrays"]
-            if header in headers
+            (row["stream"], row["stage"]): (headers[row["header"]], row["arrays"])
+            for row in self._rows["fixed_arrays"]
+            if row["header"] in headers
         }
         self._heads = self._states("heads", headers)
         self._checkpoints = self._states("checkpoints", headers)
 
     def streams(self) -> list[StreamPart]:
         """The good part of each stream that there was."""
-        named = {number: (name, settings) for number, name, settings in self._rows["streams"]}
+        named = {row["stream"]: (row["name"], row["settings"]) for row in self._rows["streams"]}
         batches = {key // schema.STAGES for key in self._places}
-        heads = {row[0] for row in self._rows["heads"]}
+        heads = {row["stream"] for row in self._rows["heads"]}
         numbers = {*named, *heads, *self._marks, *batches}
         return [
             self._stream(number, *named.get(number, (None, "")))
@@ -133,7 +134,7 @@ class Salvage:
 
     def batch(self, place: Place) -> tuple[Batch, bytes]:
         """The batch at a place, and its checksum."""
-        found = row(self._pages, place)
+        found = row_at(self._pages, place)
         assert found is not None  # it was read before
         _, _, *fields, chain = self._batch_table.whole(*found)
         return Batch(*fields), chain  # type: ignore[arg-type, return-value]
@@ -172,7 +173,8 @@ class Salvage:
 
     def _end(self, number: int) -> _End | None:
         """Where a stream ended: at its latest state, or where its mark says; None if not known."""
-        ends = [_End(row[1], row[2], row[3]) for row in self._rows["heads"] if row[0] == number]
+        rows = [row for row in self._rows["heads"] if row["stream"] == number]
+        ends = [_End(row["stage"], row["commits"], row["chain"]) for row in rows]
         end = max(ends, key=lambda end: end.commits, default=None)
         mark = self._marks.get(number)
         if mark is not None and mark.chain is not None and mark.identity == self.identity:
@@ -220,14 +222,19 @@ class Salvage:
     def _states(self, table: str, headers: Mapping[int, str]) -> dict[int, list[StreamHead]]:
         """The good states of each stream, in order, whose headers are good too."""
         found: dict[int, list[StreamHead]] = defaultdict(list)
-        for stream, *fields in self._rows[table]:
-            stage, commits, chain, since, header, state, told, report, counters = fields
-            if header in headers and told in headers:
+        for row in self._rows[table]:
+            if row["header"] in headers and row["report_header"] in headers:
                 saved = StoredState(
-                    stage, headers[header], state, headers[told], report, counters, since
+                    stage=row["stage"],
+                    header=headers[row["header"]],
+                    state=row["state"],
+                    report_header=headers[row["report_header"]],
+                    report=row["report"],
+                    counters=row["counters"],
+                    fixed_since=row["fixed_since"],
                 )
                 if not saved.is_missing:
-                    found[stream].append(StreamHead(saved, commits, chain))
+                    found[row["stream"]].append(StreamHead(saved, row["commits"], row["chain"]))
         for states in found.values():
             states.sort(key=lambda state: state.commits)
         return found
@@ -249,7 +256,8 @@ def _tables() -> tuple[list[_Table], _Table]:
                 columns = connection.execute(f"PRAGMA table_info({name})").fetchall()
                 key = next((number for number, *_, is_key in columns if is_key), None)
                 fractions = tuple(number for number, _, kind, *_ in columns if kind == "REAL")
-                tables.append(_Table(name, key, fractions, len(columns)))
+                names = tuple(column for _, column, *_ in columns)
+                tables.append(_Table(name, names, key, fractions))
     finally:
         connection.close()
     checked = [table for table in tables if table.name not in ("store", "batches")]
