@@ -20,7 +20,8 @@ import numpy as np
 from test_store import batch, saved
 
 from postgrad.errors import StoreError
-from postgrad.store import Database, Store, database
+from postgrad.store import Database, Store
+from postgrad.store.opening import connecting
 
 # What to do when batches were refused.
 WAYS = ("end", "read", "go on", "deliver again")
@@ -38,7 +39,7 @@ def deliver(store, numbers):
 
 def work(shim, path, rng, way, tell):
     """Tells of each batch what became of it, and does not return."""
-    database._LOG_PAGES = 12  # so that the log begins anew now and then
+    connecting._LOG_PAGES = 12  # so that the log begins anew now and then
     store = Store(Database(path), "main")
     store.create("settings", saved(0))
     deliver(store, range(3))

@@ -101,6 +101,7 @@ def test_rows_of_one_date_with_ids_of_their_own_all_count(shop):
 def forged(path, table, column, value):
     """Put a value into the last row of a table, with the checksums that go with it."""
     with Database(path) as database:
+        database.prepare_to_write()
         keys = {"batches": "place", "array_headers": "number"}
         key = keys.get(table, "stream")
         (row,) = database.rows(f"SELECT max({key}) FROM {table}")[0]

@@ -30,6 +30,7 @@ from postgrad.errors import (
 from postgrad.monitoring.misspecification import Alarm, MisspecificationWarning, Monitor
 from postgrad.problem.problem import Problem
 from postgrad.store import Batch, Database, StaleStateError, Store, StreamHead
+from postgrad.store.opening.connecting import is_writable
 
 Read = TypeVar("Read")
 
@@ -56,7 +57,6 @@ class Agent(AbstractContextManager["Agent"]):
         *,
         path: str | os.PathLike[str] | Database | None = None,
         name: str = "main",
-        recover: bool = False,
         alpha: float = 1e-3,
         budget_ms: float | None = None,
         **options: Any,
@@ -70,7 +70,6 @@ class Agent(AbstractContextManager["Agent"]):
             path: Where to keep everything: a file, or a `Database` that agents share; in memory,
                 if not given.
             name: Which of the streams in the file; each has an agent of its own.
-            recover: Whether to go on from the last good state if the file is damaged.
             alpha: The level of alarms: see `Monitor`.
             budget_ms: How long a stage may take. K is then as large as fits, found by timing two
                 values of it here and now; `iterations` tells what came out. A file remembers it.
@@ -82,9 +81,7 @@ class Agent(AbstractContextManager["Agent"]):
             StoreError: If the file is damaged, or belongs to another problem.
         """
         stream, self._shared = as_name(name, SettingError, "name"), isinstance(path, Database)
-        if self._shared and recover:
-            raise SettingError("recover belongs to the database that is shared; open it with that")
-        self._database = path if isinstance(path, Database) else Database(path, recover=recover)
+        self._database = path if isinstance(path, Database) else Database(path)
         self._alarms: list[Alarm] | None = None
         self._now: Snapshot
         self._head: StreamHead
@@ -123,18 +120,16 @@ class Agent(AbstractContextManager["Agent"]):
                 lines = differences(kept, *parts)
             if lines:
                 raise self._database.error(in_words(lines))
-        try:
-            self._load()
-        except StoreError:
-            if not self._database.recover:
-                raise
-            self._rebuild()
+        self._load()
 
     def _load(self) -> None:
         """Takes up what is in the store."""
         with self._database.reading():
             (head, fixed_arrays), self._alarms = self._store.latest(), None
-            self._move(self._codec.restore(head.saved, fixed_arrays), head)
+            if head.saved.is_missing:  # the file was recovered
+                self._learn_again(head)
+            else:
+                self._move(self._codec.restore(head.saved, fixed_arrays), head)
 
     def _as_of_now(self, read: Callable[[], Read]) -> Read:
         """What is read of the past; if another process has gone back in it, anew from there."""
@@ -156,13 +151,17 @@ class Agent(AbstractContextManager["Agent"]):
         self._now, self._head, self._before, self._alarms = now, head, None, None
         self._store.array_headers.forget()
 
-    def _rebuild(self) -> None:
-        """Computes the last state anew, from the last good checkpoint and the batches after it."""
-        base = self._store.checkpoint(1 << 62)
-        last = self._store.last_good(0 if base is None else base.stage)
-        now, self._alarms = self._past.snapshot(last), None
-        self._now = now
-        self._head = self._store.rebuild(self._codec.save(now), self._codec.save_fixed(now))
+    def _learn_again(self, head: StreamHead) -> None:
+        """Computes a state that was lost, from the last good one and the batches after it."""
+        now = self._past.snapshot(head.saved.stage)
+        if is_writable(self._database.path) and not self._database.in_transaction:
+            saved, fixed_arrays = self._codec.save(now), self._codec.save_fixed(now)
+            try:
+                head = self._store.go_back(head, saved, fixed_arrays)
+            except StaleStateError:  # another process was faster
+                self._load()
+                return
+        self._move(now, head)
 
     @property
     def problem(self) -> Problem:
@@ -250,6 +249,7 @@ class Agent(AbstractContextManager["Agent"]):
         rows = as_rows(batch, self._stream.event_shape)
         in_force = None if x is None else as_decision(x, self._stream.start.decision.shape)
         with self._database.lock:
+            self._database.prepare_to_write()
             while True:
                 known = None if key is None else self._store.find(key)
                 if known is not None:
@@ -365,7 +365,7 @@ class Agent(AbstractContextManager["Agent"]):
         return self._as_of_now(lambda: self._past.replay(self._now, since))
 
     def verify(self) -> None:
-        """Reads everything in the store and checks it; files above 64 MB are not when opened.
+        """Reads everything in the store and checks it; files above 16 MB are not when opened.
 
         Raises:
             StoreError: If anything is damaged or missing.

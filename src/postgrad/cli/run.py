@@ -32,7 +32,6 @@ Item = Annotated[str | None, typer.Option(help="Only this item.")]
 Group = Annotated[str | None, typer.Option(help="Only this group of split_by, such as Monday.")]
 
 _FOLLOW = typer.Option("--follow", help="Wait for more rows at the end of the file.")
-_RECOVER = typer.Option("--recover", help="Go on from the last good state of a damaged file.")
 _EXPORT_FILE = typer.Argument(help="Where to: .csv, .json, or .nc for ArviZ where it is installed.")
 
 
@@ -58,7 +57,6 @@ def run(
     data: Annotated[str, typer.Argument(help="Rows: .csv, .jsonl or .parquet, or - for a stream.")],
     state: StateFile = None,
     follow: Annotated[bool, _FOLLOW] = False,
-    recover: Annotated[bool, _RECOVER] = False,
     allow_code: AllowCode = False,
 ) -> None:
     """Learn from each row and print the decision after it, as JSON lines.
@@ -73,7 +71,7 @@ def run(
         from postgrad.spec.tables.row_reader import dated_rows
 
         spec = load(specification, allow_code=allow_code)
-        with SpecAgents(spec, _state(specification, state), recover=recover) as agents:
+        with SpecAgents(spec, _state(specification, state)) as agents:
             found = rows(data, follow=follow)
             source = dated_rows(found, spec.data, spec.split_by, again=data == "-")
             # Whoever sends a stream may wait for the line of a row before sending the next row.

@@ -18,7 +18,7 @@ from postgrad.spec.build import build
 from postgrad.spec.specification import Specification
 from postgrad.spec.tables.row_reader import DatedRow
 from postgrad.store import Database
-from postgrad.store.stream_list import stream_of_batch
+from postgrad.store.stream_list import check_new_streams, stream_of_batch
 
 # The item of the one stream in which all items are decided together.
 ALL_ITEMS = "*"
@@ -40,13 +40,12 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         path: The file.
     """
 
-    def __init__(self, specification: Specification, path: Path, *, recover: bool = False):
+    def __init__(self, specification: Specification, path: Path):
         """Open the file, or create it.
 
         Args:
             specification: What to decide.
             path: The file.
-            recover: Whether to go on from the last good state if the file is damaged.
 
         Raises:
             StoreError: If the file is damaged, or belongs to another problem.
@@ -65,7 +64,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             instead = "rows that name their item can be backtested, not run"
             raise SettingError(f"{rule}: give each a column, data.items; {instead}")
         self._groups = (None,) if split is None else split.groups
-        self._database = Database(path, recover=recover)
+        self._database = Database(path)
 
     def __exit__(self, *error: object) -> None:
         self._database.close()
@@ -81,6 +80,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         Raises:
             StoreError: If the file holds a stream that no specification has made.
         """
+        check_new_streams(self._database)
         try:
             found = [json.loads(name) for name in self._database.streams()]
         except (ValueError, TypeError, RecursionError):

@@ -7,6 +7,8 @@ from postgrad.errors import StoreError
 from postgrad.store.array_headers import ArrayHeaders
 from postgrad.store.batch_rows import BatchRows
 from postgrad.store.database import Database
+from postgrad.store.guards.sqlite_errors import WAY_OUT
+from postgrad.store.opening.page_checks import check_pages, check_pages_once
 from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import DAMAGED, EVERY, StateRows
 from postgrad.store.stored_state import Batch, Commit, StaleStateError, StoredState, StreamHead
@@ -83,17 +85,12 @@ class Store:
             raise self.database.error(f"the last batches are missing, or one {DAMAGED}")
         mark = self.database.marked_commits.get(self._stream)
         if mark is not None and not mark.allows(head):
-            if not self.database.recover:
-                missing = mark.commits - head.commits
-                what = (
-                    f"{missing} acknowledged batches are" if missing else "an acknowledged batch is"
-                )
-                raise self.database.error(
-                    f"{what} missing: the database or its log was damaged or replaced, or written "
-                    f"by several that share no locks; restore all of its files from a backup, or "
-                    f"go on from the last good state with Agent(..., recover=True)"
-                )
-            head = self.rebuild(head.saved, None)
+            missing = mark.commits - head.commits
+            what = f"{missing} acknowledged batches are" if missing else "an acknowledged batch is"
+            raise self.database.error(
+                f"{what} missing: the database or its log was damaged or replaced, or written by "
+                f"several that share no locks; {WAY_OUT}"
+            )
         return head
 
     def is_current(self, head: StreamHead) -> bool:
@@ -156,6 +153,7 @@ class Store:
         Raises:
             StoreError: If the batch, or the index of ids, is damaged.
         """
+        check_pages_once(self.database)
         for stage, batch in self._batches.where("id = ?", name):
             self.database.check_file()
             if batch.id != name:
@@ -179,8 +177,14 @@ class Store:
         Raises:
             StoreError: If a batch with an alarm is damaged.
         """
-        found = self._batches.where("alarm IS NOT NULL")
-        return [(stage, batch.alarm) for stage, batch in found if batch.alarm is not None]
+        unchecked = "batches" not in self.database.checked
+        count = self._batches.alarm_count() if unchecked else None
+        found = [(stage, batch.alarm) for stage, batch in self._batches.where("alarm IS NOT NULL")]
+        alarms = [(stage, alarm) for stage, alarm in found if alarm is not None]
+        # Another process may have written meanwhile: then there may be more of them.
+        if len(alarms) < len(found) or (count is not None and len(alarms) < count):
+            raise self.database.error(f"the index of alarms {DAMAGED}")
+        return alarms
 
     def latest(self) -> tuple[StreamHead, FixedArrays | None]:
         """The latest state, and the arrays that stages do not change.
@@ -211,26 +215,24 @@ class Store:
         """
         return self._states.fixed_arrays(saved.fixed_since)
 
-    def last_good(self, first: int) -> int:
-        """The last stage up to which all batches after stage `first` can be read."""
-        last = first
-        with suppress(StoreError, StaleStateError):
-            for stage, _ in self.batches(first + 1, STAGES - 2):
-                last = stage
-        return last
-
-    def verify(self, head: StreamHead) -> None:
+    def verify(self, head: StreamHead, *, pages: bool = True) -> None:
         """Read and check everything, as of one moment.
+
+        Args:
+            head: The latest state.
+            pages: Whether to read the pages of other streams too, and the list of streams.
 
         Raises:
             StaleStateError: If another process has written since `head` was read.
             StoreError: If anything is damaged or missing.
         """
-        self.database.check_pages()
+        if pages:
+            check_pages(self.database)
         with self.database.snapshot():
             if not self.is_current(head):
                 raise StaleStateError
-            check_streams(self.database)
+            if pages:
+                check_streams(self.database)
             self.array_headers.forget()
             for (number,) in self.database.rows("SELECT number FROM array_headers"):
                 self.array_headers.header(number)
@@ -239,23 +241,6 @@ class Store:
             self.fixed_arrays(head.saved)
             for _ in self.batches(1, head.saved.stage):
                 pass
-
-    def rebuild(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> StreamHead:
-        """Replace a damaged state by one computed anew; batches after it are removed.
-
-        The number of the commit is above that of all acknowledged commits.
-        """
-        with self.database.transaction():
-            stored = self._states.commits()
-            known = stored if isinstance(stored, int) and stored < STAGES else 0
-            mark = self.database.marked_commits.get(self._stream)
-            acknowledged = 0 if mark is None else mark.commits
-            chain = self._batches.chain(saved.stage)
-            head = StreamHead(saved, max(known, acknowledged) + 1, chain)
-            self._drop_after(saved, fixed_arrays)
-            self._states.insert("heads", head)
-            self.database.note(Commit(self._stream, None, head))
-        return head
 
     def _drop_after(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> None:
         """Remove what is later than a state, and store its fixed arrays."""

@@ -36,15 +36,16 @@ def wrong_before_opening(path: str) -> str | None:
 
 
 class OpenedFile:
-    """The file of a database and its log, as they are when this is made.
+    """The file of a database and its log, if it has one, as they are when this is made.
 
     Attributes:
-        names: Both.
+        names: Their names.
     """
 
     def __init__(self, path: str):
         """Args: the file, which is open, and from which something was read."""
-        self.names = (path, f"{path}-wal")
+        log = f"{path}-wal"
+        self.names = (path, log) if os.path.exists(log) else (path,)
         self._opened = [_inode(os.stat(name)) for name in self.names]
         _all.add(self)
 
@@ -67,3 +68,8 @@ _all: "weakref.WeakSet[OpenedFile]" = weakref.WeakSet()
 
 def _inode(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
+
+
+def is_open_here(path: str) -> bool:
+    """Whether a database of this process has a file open."""
+    return any(other.names[0] == path for other in list(_all))
