@@ -146,9 +146,8 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
     ) -> tuple[list[DatedRow], PostgradError | None]:
         """At most `count` rows, and the error at the row after them, if any.
 
-        The agents of the rows are made here, since that is not possible inside a transaction, and
-        their stages are computed, since other processes wait for transactions. Fewer rows are taken
-        where that takes longer than `_COMMIT_S`.
+        The agents of the rows are made here, and their stages are computed, since other processes
+        wait for transactions. Fewer rows are taken where that takes longer than `_COMMIT_S`.
         """
         taken: list[DatedRow] = []
         began = time.monotonic()

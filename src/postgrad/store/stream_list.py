@@ -1,5 +1,6 @@
 """The list of a database's streams: name and settings of each."""
 
+import functools
 from collections.abc import Sequence
 
 from postgrad.store.database import Database
@@ -50,8 +51,9 @@ def check_new_streams(database: Database) -> int:
                 "or go on without it with Agent(..., recover=True)"
             )
         database.clear_commit_marker()
-    if not database.in_transaction:  # else it may be undone
-        database.streams_checked = count
+    if database.in_transaction and count > before:
+        database.on_undo(functools.partial(setattr, database, "streams_checked", before))
+    database.streams_checked = count
     return count
 
 
