@@ -1,10 +1,11 @@
 """A store on a disk that fails: under LD_PRELOAD, with arguments SHIM FOLDER POINTS SEED POWER.
 
 At each point a process delivers batches until the log or the database cannot be written, read or
-forced to the disk; it then goes on in one of several ways, and ends by SIGKILL. What is found by the
-next one is compared with what was acknowledged and what was refused. Where POWER is 1, a second
-process opens the file after the first, delivers all that was refused and more, and then the power is
-lost: pages that could not be forced to the disk are gone. Prints totals as JSON, by way of going on.
+forced to the disk; it then goes on in one of several ways, and ends by SIGKILL. What is found by
+the next one is compared with what was acknowledged and what was refused. Where POWER is 1, a second
+process opens the file after the first, delivers all that was refused and more, and then the power
+is lost: pages that could not be forced to the disk are gone. Prints totals as JSON, by way of going
+on.
 """
 
 import ctypes
