@@ -22,12 +22,16 @@ void die_at(long n, int w) { left = n; where = w; }
 
 long changes_so_far(void) { return changes; }
 
-/* 'd': the database, 'l': its log, 'm': the commit marker; 0: another file. */
+/* 'd': the database, 'l': its log, 'm': the commit marker, 'j': what SQLite keeps while there is no
+   log; 0: another file. */
 static char which(const char *name) {
     size_t length = strlen(database);
     if (!length || strncmp(name, database, length)) return 0;
     name += length;
-    return !*name ? 'd' : !strcmp(name, "-wal") ? 'l' : !strcmp(name, "-acknowledged") ? 'm' : 0;
+    if (!*name) return 'd';
+    if (!strcmp(name, "-wal")) return 'l';
+    if (!strcmp(name, "-journal")) return 'j';
+    return strcmp(name, "-acknowledged") ? 0 : 'm';
 }
 
 static char which_open(int file) {

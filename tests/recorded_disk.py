@@ -34,7 +34,7 @@ from postgrad.store.guards import opened_file
 
 STREAMS = ("main", "other")
 SECTOR = 512
-FILES = {"d": "", "l": "-wal", "m": "-acknowledged"}
+FILES = {"d": "", "l": "-wal", "m": "-acknowledged", "j": "-journal"}
 HEAD = struct.Struct("<ccqI")
 
 
