@@ -27,7 +27,14 @@ from typing import Any
 
 import jax
 import numpy as np
-from fuzz_inputs import GOOD_CSV, GOOD_SPEC, csv_file, good_specifications, parquet_file
+from fuzz_inputs import (
+    GOOD_CSV,
+    GOOD_SPEC,
+    csv_file,
+    good_specifications,
+    parquet_file,
+    write_good_parquet,
+)
 from fuzz_inputs import specification as specification_file
 from typer.testing import CliRunner
 
@@ -41,7 +48,7 @@ from postgrad.spec.tables.row_reader import dated_rows, demand_table
 SECONDS, MEGABYTES = 10.0, 500
 # After which a file is broken off.
 _LONGEST = 60
-_STATUS = Path("/proc/self/status")
+_STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class TooLongError(BaseException):
@@ -88,6 +95,11 @@ def megabytes(what: str) -> float:
     return int(line.split()[1]) / 1024
 
 
+def forget_peak() -> None:
+    """Lets VmHWM, the peak of VmRSS, begin anew."""
+    _FORGET.write_text("5")
+
+
 @contextmanager
 def limited(more: float) -> Iterator[None]:
     """Lets the process have so many megabytes more than it has."""
@@ -116,15 +128,18 @@ class Clock:
         return time.perf_counter() - self.compiling
 
 
-def tried(path: Path, read: Callable[[Path], None], clock: Clock) -> tuple[str, str]:
-    """What became of a file: read, refused or failed, and why."""
+def tried(
+    path: Path, read: Callable[[Path], None], clock: Clock, usual: float
+) -> tuple[str, str, float, float]:
+    """What became of a file: read, refused or failed; why; seconds; megabytes above the usual."""
 
     def break_off(*_: Any) -> None:
         raise TooLongError
 
     signal.signal(signal.SIGALRM, break_off)
     signal.alarm(_LONGEST)
-    start, before = clock.now(), megabytes("VmHWM")
+    forget_peak()
+    start = clock.now()
     try:
         read(path)
         fate, why = "read", ""
@@ -138,12 +153,10 @@ def tried(path: Path, read: Callable[[Path], None], clock: Clock) -> tuple[str, 
         fate, why = "failed", "".join(traceback.format_exception(error))
     finally:
         signal.alarm(0)
-    seconds, more = clock.now() - start, megabytes("VmHWM") - before
-    if seconds > SECONDS:
-        return "failed", f"{seconds:.1f} s"
-    if more > MEGABYTES:
-        return "failed", f"{more:.0f} MB more"
-    return fate, why
+    seconds, more = clock.now() - start, megabytes("VmHWM") - usual
+    if seconds > SECONDS or more > MEGABYTES:
+        fate, why = "failed", f"{seconds:.1f} s, {more:.0f} MB more than usual; {fate}: {why}"
+    return fate, why, seconds, more
 
 
 Make = Callable[[np.random.Generator], bytes]
@@ -153,31 +166,27 @@ def fuzz(
     name: str, make: Make, read: Callable[[Path], None], count: int, seed: int, keep: Path | None
 ) -> dict[str, Any]:
     """Tries so many files of a kind, and counts what became of them."""
-    clock, fates, slowest = Clock(), Counter(), 0.0
+    clock, fates, slowest, peak = Clock(), Counter[str](), 0.0, 0.0
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.with_name("good.toml").write_text(GOOD_SPEC)
         path.with_name("good.csv").write_text(GOOD_CSV)
-        fuzzed, path = path, path.with_name("good" + path.suffix)
-        if path.exists():
-            read(path)  # compiles; raises if good files are not read
-        else:
-            make(np.random.default_rng(0))
-        memory = megabytes("VmRSS")
+        write_good_parquet(path.with_name("good.parquet"))
+        forget_peak()
+        read(path.with_name("good" + path.suffix))  # compiles; raises if good files are not read
+        usual = megabytes("VmHWM")
         for number in range(count):
-            fuzzed.write_bytes(make(np.random.default_rng([seed, number])))
-            start = clock.now()
+            path.write_bytes(make(np.random.default_rng([seed, number])))
             with limited(2 * MEGABYTES):
-                fate, why = tried(fuzzed, read, clock)
-            slowest = max(slowest, clock.now() - start)
+                fate, why, seconds, more = tried(path, read, clock, usual)
+            slowest, peak = max(slowest, seconds), max(peak, more)
             fates[fate] += 1
             if fate == "failed":
                 failures.append(f"{name} {number}: {why}")
                 if keep is not None:
                     keep.mkdir(exist_ok=True)
-                    (keep / f"{number}-{name}").write_bytes(fuzzed.read_bytes())
-    peak = megabytes("VmHWM") - memory
+                    (keep / f"{number}-{name}").write_bytes(path.read_bytes())
     told = {"files": count, **{fate: fates[fate] for fate in ("read", "refused", "failed")}}
     return {**told, "slowest_s": round(slowest, 2), "peak_mb": round(peak), "failures": failures}
 

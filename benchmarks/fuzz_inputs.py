@@ -236,6 +236,14 @@ def csv_file(rng: np.random.Generator, good: str = GOOD_CSV) -> bytes:
     return text.encode(encoding, "replace")
 
 
+def write_good_parquet(path: Path) -> None:
+    """The rows of `GOOD_CSV`."""
+    names, *lines = (line.split(",") for line in GOOD_CSV.splitlines())
+    dates, *numbers = zip(*lines, strict=True)
+    columns = [list(dates), *([int(cell) for cell in column] for column in numbers)]
+    pyarrow.parquet.write_table(pyarrow.table(dict(zip(names, columns, strict=True))), path)
+
+
 def _odd_column(rng: np.random.Generator, rows: int) -> Any:
     kinds = [
         lambda: pyarrow.array(rng.normal(size=rows)),
