@@ -202,7 +202,8 @@ def kinds() -> dict[str, tuple[str, Make, Callable[[Path], None]]]:
             "a.toml", lambda rng: specification_file(rng, [GOOD_SPEC]), run_specification,
         ),
         "csv, run": ("a.csv", csv_file, run_data),
-        "parquet, run": ("a.parquet", parquet_file, run_data),
+        # Rows that are right take their time, as in any other file.
+        "parquet, run": ("a.parquet", lambda rng: parquet_file(rng, most=200), run_data),
     }  # fmt: skip
 
 
