@@ -67,8 +67,8 @@ PARTS: list[dict[str, Any]] = [
     {"cost": {"kind": "squared"}},
     {"split_by": {"kind": "weekday"}},
     {"split_by": {"kind": "column", "column": "rolls", "values": ["1", "2"]}},
-    {"settings": {"samples": [1048576]}},
-    {"settings": {"samples": [1024, 1024], "iterations": 10000}},
+    {"settings": {"samples": [131072]}},
+    {"settings": {"samples": [256, 16], "iterations": 256}},
     {"problem": {"name": "quadratic-1d-independent"}},
     {"problem": {"python": "os:getcwd"}},
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from postgrad.cli import app
 from postgrad.cli.output import say
 from postgrad.cli.run import run
 from postgrad.errors import DataError, SpecificationError, StoreError
+from postgrad.monitoring import Alarm
 from postgrad.spec import load
 from postgrad.spec.build import build
 from postgrad.spec.tables import parquet
@@ -247,10 +248,10 @@ WORDS = {
     "a number of 4,300 digits": (f"start = {'9' * 5000}", "no TOML"),
     "an endless whole number": (f"start = 0x{'9' * 9000}", "start"),
     "bytes": (b"title = '\xff'", "no TOML"),
-    "too many draws": ("[settings]\nsamples = [1048576, 64]", "settings: .* at most 1048576"),
+    "too many draws": ("[settings]\nsamples = [4096, 64]", "settings: .* at most 131072"),
     "too many steps": (
-        "[settings]\nsamples = [1048576]\niterations = 10000",
-        "settings: .* multiply to 10485760000; at most 16777216",
+        "[settings]\nsamples = [131072]\niterations = 10000",
+        "settings: .* multiply to 1310720000; at most 1048576",
     ),
     "too large a grid": (
         '[belief]\nkind = "grid"\nforget = [0.9, 1]\n'
@@ -354,3 +355,23 @@ def test_texts_that_come_often_take_no_memory(tmp_path):
         tracemalloc.stop()
     assert found == 999 * 500 + 1000 * 1_000_000
     assert list(next(iter(rows(path)))) == ["a", "n"]
+
+
+def test_what_is_no_plain_file_is_no_database(tmp_path):
+    os.mkfifo(tmp_path / "pipe.db")
+    (tmp_path / "folder.db").mkdir()
+    for path in (tmp_path / "pipe.db", tmp_path / "folder.db", Path(os.devnull)):
+        with pytest.raises(StoreError, match=f"{path.name}: it must be a plain file"):
+            Database(path)
+
+
+def test_a_specification_that_cannot_be_run_is_named(shop):
+    split = '[split_by]\nkind = "weekday"\npooling = "partial"\n\n[backtest]'
+    (shop / "shop.toml").write_text(SPEC.replace("[backtest]", split))
+    done = call("run", "shop.toml", "data.csv", code=3)
+    assert "error: shop.toml: groups that learn from each other" in done.stderr
+
+
+def test_an_alarm_about_a_huge_number_is_short():
+    alarm = Alarm("outlier", 1, 1, 1e300, "location", (), 0.9, 1e300, 1e-3)
+    assert len(str(alarm)) < 300

@@ -20,7 +20,7 @@ from postgrad.spec.parts.beliefs import MOST_POINTS, GridBelief
 from postgrad.spec.parts.toml_table import Pick
 from postgrad.spec.reworded import reworded
 from postgrad.spec.specification import (
-    MOST_DRAWS,
+    MOST_NUMBERS,
     PARTS,
     NamedProblem,
     Specification,
@@ -113,8 +113,8 @@ def _from_parts(spec: Specification, count: int) -> _Built:
 def _check_size(spec: Specification, count: int) -> None:
     """Refuse what would take very much memory where so many items are decided together."""
     draws = count * spec.settings.draws
-    if draws > MOST_DRAWS:
-        instead = f"at most {MOST_DRAWS} are allowed; set fewer `samples` in [settings]"
+    if draws > MOST_NUMBERS:
+        instead = f"at most {MOST_NUMBERS} are allowed; set fewer `samples` in [settings]"
         raise SpecificationError(f"{count} items that share a budget take {draws} draws; {instead}")
     if isinstance(spec.belief, GridBelief) and (points := count * spec.belief.size) > MOST_POINTS:
         instead = f"at most {MOST_POINTS} are allowed"
