@@ -1,8 +1,12 @@
 """Many streams of one problem: what they share, and streams that begin in a transaction."""
 
 import contextlib
+import gc
+import weakref
 
+import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from test_durable import POINTS, PROBLEM, everything, feed
 from test_transactions import broken, named, straight
@@ -146,3 +150,16 @@ def test_new_streams_of_one_transaction_are_checked_once(tmp_path, monkeypatch):
     with pg.Database(tmp_path / "a.db") as database:
         assert len(database.streams()) == 41
         named(database, "another").verify()
+
+
+def test_large_arrays_by_which_parts_are_known_are_kept():
+    """They are known by their places in memory, which another array could take."""
+    problem = pg.Problem(
+        lambda x, xi: jnp.mean((x - xi) ** 2), lambda x, theta: dist.Normal(theta, 1.0)
+    )
+    x = jnp.arange(1000.0)
+    kept, agent = weakref.ref(x), pg.Agent(problem, pg.beliefs.Grid(POINTS), x, steps=0.1)
+    del x
+    gc.collect()
+    assert kept() is not None
+    assert agent.decision[3] == 3.0

@@ -36,6 +36,7 @@ class SharedParts:
         self.stream = Stream(policy, belief, x, alpha)
         self.codec = StateCodec(self.stream)
         self._described = (policy, belief, self.stream.start.decision, alpha)
+        self._given = (policy, belief, x)  # kept: see `_array`
         self._told: dict[Hashable, Any] = {}
 
     def once(self, describe: Callable[..., Told], *arguments: str) -> Told:
@@ -85,7 +86,7 @@ def _contents(part: PyTree) -> Hashable:
 
 def _array(array: Any) -> Hashable:
     if isinstance(array, jax.Array) and array.nbytes > _SMALL:
-        # Whatever is known under this number keeps the array, so that no other can have it.
+        # The parts that are known by this number keep the array, so that no other can have it.
         return type(array), id(array)
     is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
     plain = np.asarray(random.key_data(array) if is_key else array)
