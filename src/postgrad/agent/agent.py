@@ -15,11 +15,11 @@ from postgrad.agent.explanation import Explanation, explain, in_short
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.record import Record, Replay
 from postgrad.agent.settings_check import differences, fingerprint, in_words
-from postgrad.agent.state_codec import StateCodec
+from postgrad.agent.shared_parts import SharedParts, shared_parts
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
 from postgrad.beliefs import Belief
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.stream import Snapshot
 from postgrad.errors import (
     BatchError,
     DuplicateBatchError,
@@ -88,8 +88,6 @@ class Agent(AbstractContextManager["Agent"]):
         self._before: Snapshot | None = None
         try:
             with self._database.lock:
-                if self._database.in_transaction:
-                    raise SettingError("an agent cannot begin inside a transaction; make it before")
                 self._store = Store(self._database, stream)
                 kept = self._store.settings
                 if budget_ms is not None and kept is not None:
@@ -97,27 +95,25 @@ class Agent(AbstractContextManager["Agent"]):
                         options["iterations"] = json.loads(kept)["iterations"]
                 elif budget_ms is not None:
                     options["iterations"] = affordable(problem, belief, x, budget_ms, options)
-                self._stream = Stream(BayesianSGD(problem, **options), belief, x, alpha)
-                self._codec = StateCodec(self._stream)
+                parts = shared_parts(BayesianSGD(problem, **options), belief, x, alpha)
+                self._stream, self._codec = parts.stream, parts.codec
                 self._past = StoredHistory(self._stream, self._codec, self._store)
-                self._take_up(belief, alpha)
+                self._take_up(parts)
         except BaseException:
             self.close()
             raise
 
-    def _take_up(self, belief: Belief, alpha: float) -> None:
+    def _take_up(self, parts: SharedParts) -> None:
         """Begins the stream, or goes on with it."""
-        start, store = self._stream.start, self._store
-        parts = (self._stream.policy, belief, start.decision, alpha)
-        kept = store.settings
+        store, kept = self._store, self._store.settings
         if kept is None:
             settings: dict[str, Any] = {"iterations": self.iterations}
             if self._shared or self._database.path is not None:  # else nobody comes again
-                settings |= json.loads(fingerprint(*parts))
-            kept = store.create(json.dumps(settings), self._codec.save(start))
+                settings |= json.loads(parts.once(fingerprint))
+            kept = store.create(json.dumps(settings), self._codec.save(self._stream.start))
         if kept is not None:
             with self._database.reading():
-                lines = differences(kept, *parts)
+                lines = parts.once(differences, kept)
             if lines:
                 raise self._database.error(in_words(lines))
         self._load()
@@ -143,7 +139,7 @@ class Agent(AbstractContextManager["Agent"]):
 
     def _move(self, now: Snapshot, head: StreamHead, before: Snapshot | None = None) -> None:
         """Takes up a state; if a transaction that is open comes to nothing, the one before."""
-        if self._database.in_transaction:
+        if self._database.in_transaction and hasattr(self, "_now"):
             self._database.on_undo(functools.partial(self._move_back, self._now, self._head))
         self._now, self._head, self._before = now, head, before
 

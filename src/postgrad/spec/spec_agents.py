@@ -13,7 +13,13 @@ import numpy as np
 
 from postgrad.agent.agent import Agent
 from postgrad.agent.record import Record
-from postgrad.errors import DataError, DuplicateBatchError, PostgradError, SettingError, StoreError
+from postgrad.errors import (
+    DataError,
+    DuplicateBatchError,
+    PostgradError,
+    SpecificationError,
+    StoreError,
+)
 from postgrad.spec.build import build
 from postgrad.spec.specification import Specification
 from postgrad.spec.tables.row_reader import DatedRow
@@ -49,20 +55,20 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
 
         Raises:
             StoreError: If the file is damaged, or belongs to another problem.
-            SettingError: If the specification can only be backtested.
+            SpecificationError: If the specification can only be backtested.
         """
         self.specification, self.path = specification, path
         feasible, split, data = specification.feasible, specification.split_by, specification.data
         if split is not None and split.pooling == "partial":
             why = "groups that learn from each other can be backtested, not run"
-            raise SettingError(f'{why}: set pooling = "separate" in [split_by]')
+            raise SpecificationError(f'{why}: set pooling = "separate" in [split_by]')
         self._agents: dict[Stream, Agent] = {}
         self._built = None if data.item_names is None else build(specification, data.item_names)
         joint = self.together or (feasible is not None and feasible.joint)
         if joint and data.item is not None:
             rule = "items that are decided together must come in one row"
             instead = "rows that name their item can be backtested, not run"
-            raise SettingError(f"{rule}: give each a column, data.items; {instead}")
+            raise SpecificationError(f"{rule}: give each a column, data.items; {instead}")
         self._groups = (None,) if split is None else split.groups
         self._database = Database(path)
 
@@ -146,9 +152,8 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
     ) -> tuple[list[DatedRow], PostgradError | None]:
         """At most `count` rows, and the error at the row after them, if any.
 
-        The agents of the rows are made here, since that is not possible inside a transaction, and
-        their stages are computed, since other processes wait for transactions. Fewer rows are taken
-        where that takes longer than `_COMMIT_S`.
+        The agents of the rows are made here, and their stages are computed, since other processes
+        wait for transactions. Fewer rows are taken where that takes longer than `_COMMIT_S`.
         """
         taken: list[DatedRow] = []
         began = time.monotonic()

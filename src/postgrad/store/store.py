@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NoReturn
 
 from postgrad.errors import StoreError
 from postgrad.store.array_headers import ArrayHeaders
@@ -34,6 +35,9 @@ class Store:
     def __init__(self, database: Database, name: str):
         """Find the stream.
 
+        If a transaction is open and comes to nothing, the stream must be found again: it may not
+        be there, and its number be that of another one.
+
         Args:
             database: The database.
             name: The name of the stream.
@@ -44,7 +48,12 @@ class Store:
         self.database, self._name = database, name
         self.array_headers = ArrayHeaders(database)
         self.settings: str | None = None
+        if database.in_transaction:
+            database.on_undo(self._undone)
         self._find()
+
+    def _undone(self) -> None:
+        self._batches = self._states = _Undone(self.database)  # type: ignore[assignment]
 
     def _find(self) -> None:
         if (found := find_stream(self.database, self._name)) is not None:
@@ -248,3 +257,15 @@ class Store:
         self._states.drop_after(saved.stage)
         if fixed_arrays is not None:
             self._states.insert_fixed_arrays(saved.fixed_since, *fixed_arrays)
+
+
+class _Undone:
+    """Stands for the rows of a stream that was found in a transaction that came to nothing."""
+
+    def __init__(self, database: Database):
+        self._database = database
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self._database.error(
+            "the transaction in which this agent was made has come to nothing; make it again"
+        )

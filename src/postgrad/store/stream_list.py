@@ -1,5 +1,6 @@
 """The list of a database's streams: name and settings of each."""
 
+import functools
 from collections.abc import Sequence
 
 from postgrad.store.database import Database
@@ -48,8 +49,9 @@ def check_new_streams(database: Database) -> int:
     count = before + len(rows)
     if max(database.marked_commits, default=0) > count:
         raise database.error(f"a stream that was acknowledged is missing; {WAY_OUT}")
-    if not database.in_transaction:  # else it may be undone
-        database.streams_checked = count
+    if database.in_transaction and count > before:
+        database.on_undo(functools.partial(setattr, database, "streams_checked", before))
+    database.streams_checked = count
     return count
 
 

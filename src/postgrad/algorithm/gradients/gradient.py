@@ -84,9 +84,17 @@ class Gradient(Module):
         """
         kind = problem.kind(x, theta)
         if self.uses_score and kind.support_depends_on_decision:
+            instead = (
+                "use Pathwise(), as its draws are differentiable"
+                if kind.has_rsample
+                else "its draws are not differentiable either. Give it as `observation`, to learn "
+                "from, and as `model` a law of xi for the cost whose support is fixed, or whose "
+                "draws are differentiable: one draw for each unit, which the cost adds up, or a "
+                "smooth approximation (docs/deciding.md)"
+            )
             raise GradientError(
                 f"a score needs a support that does not depend on x, but that of {kind.name} does; "
-                f"use Pathwise() if its draws are differentiable"
+                f"{instead}"
             )
 
     def draws(self, problem: Problem, x: Decision, theta: PyTree) -> bool:

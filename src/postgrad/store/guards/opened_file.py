@@ -7,8 +7,10 @@ that were acknowledged would be lost without a word.
 """
 
 import os
+import stat
 import weakref
 
+_NO_FILE = "it must be a plain file, and is a folder, a pipe or a device; choose another path"
 _LINKED = (
     "the file has another name (a hard link), and who writes under that name has another log; "
     "remove the other name, or copy the file instead"
@@ -30,9 +32,12 @@ def wrong_before_opening(path: str) -> str | None:
         if other.names[0] == path and (wrong := other.wrong()) is not None:
             return wrong
     try:
-        return _LINKED if os.stat(path).st_nlink > 1 else None
+        found = os.stat(path)
     except FileNotFoundError:
         return None
+    if not stat.S_ISREG(found.st_mode):
+        return _NO_FILE
+    return _LINKED if found.st_nlink > 1 else None
 
 
 class OpenedFile:
