@@ -19,7 +19,7 @@ from postgrad.problem.problem import Decision, Problem
 # A further batch is simulated with so many rows at most, whatever its size, so that the size of a
 # batch is a number in the program and not a shape.
 _ROWS = 4
-_ENDS = (0.025, 0.975)
+_TAIL = 0.025  # of probability, on either side of an interval
 _DRAWS = 32  # of xi for each theta, to see how much the cost varies
 
 
@@ -86,7 +86,10 @@ def outlook(
         value_of_a_batch: See `worth`.
     """
     savings = jnp.maximum(jnp.mean(told.costs - least), 0.0)
-    low, high = (jnp.quantile(ideal, end, axis=0).reshape(x.shape) for end in _ENDS)
+    # Ends are optima themselves: where these are whole numbers, nothing lies between.
+    ordered, count = jnp.sort(ideal, axis=0), ideal.shape[0]
+    cut = max(int(_TAIL * count - 0.5), 0)
+    low, high = ordered[cut].reshape(x.shape), ordered[count - 1 - cut].reshape(x.shape)
     return Outlook(
         epistemic=jnp.std(ideal, axis=0).reshape(x.shape),
         low=low,

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm.descents.search.ground import Ground
-from postgrad.algorithm.descents.search.local_step import taken_by_coordinate
+from postgrad.algorithm.descents.search.local_step import saving, taken_by_coordinate
 from postgrad.algorithm.descents.search.looks import Kind, Seen, known_error
 from postgrad.algorithm.descents.search.state import Carry
 
@@ -40,7 +40,8 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     """Whether the place that was looked at is taken.
 
     A step is, if F is no higher there; a place in another valley only if F is lower by two standard
-    errors of the difference. Without values a step is taken, unless it ends steeply uphill.
+    errors of the difference, and by more than a step from the best place is likely to save.
+    Without values a step is taken, unless it ends steeply uphill.
 
     Args:
         on: What all looks share.
@@ -86,7 +87,9 @@ def _is_lower(carry: Carry, seen: Seen, noisy: bool) -> Bool[Array, ""]:
     # Slopes are more exact than differences of values that differ by rounding.
     blur = _BEYOND_NOISE * error if noisy else 0.0
     downhill = look.is_of(Kind.NEAR) & carry.explained
-    needed = jnp.where(downhill, _ROUNDING * seen.size + blur, -_BEYOND_NOISE * error)
+    promised = saving(carry.held.lane, carry.matrix, carry.step)
+    ahead = jnp.where(look.is_of(Kind.OTHER) & carry.explained, jnp.maximum(promised, 0.0), 0.0)
+    needed = jnp.where(downhill, _ROUNDING * seen.size + blur, -_BEYOND_NOISE * error - ahead)
     here = look.is_of(Kind.NEAR) | (look.is_of(Kind.JUDGE) & (carry.candidate == 0))
     needed = jnp.where(here & ~downhill, 0.0, needed)
     down = jnp.mean(better)

@@ -38,7 +38,7 @@ def is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
 def with_next_look(on: Ground, carry: Carry) -> Carry:
     """Where to look next."""
     look = on.schedule.look(carry.look.number + 1, carry.look.at)
-    steps_next = look.is_of(Kind.NEAR) | look.begins(Kind.SCOUT)
+    steps_next = look.is_of(Kind.OTHER, Kind.NEAR) | look.begins(Kind.SCOUT)
     step = lax.cond(steps_next, lambda: _step(on, carry, look), lambda: carry.step)
     rested = carry.rested | (look.is_of(Kind.NEAR) & _rests(on, carry, step))
     look = on.schedule.look(_skipped(on, carry._replace(look=look, rested=rested)), look.at)

@@ -124,10 +124,6 @@ class Search(Descent):
         wrong = jnp.clip(wrong, -lane.reach, lane.reach)
         groups = ground.groups
         noise = jnp.sum(cost_of(wrong)) / max(groups * (groups - 1), 1)
-        # Between two kinks of the draws no place has slope zero, however many groups agree.
-        stuck = jnp.isfinite(lane.high - lane.low) if ground.by_coordinate else ~end.stepped
-        short = jnp.minimum(jnp.abs(lane.slope) / bend, lane.reach)
-        noise = noise + jnp.sum(jnp.where(stuck, 0.5 * bend * jnp.square(short), 0.0))
         size, new = stage.size, stage.rows
         moved = jnp.where(jnp.isfinite(size), sigma * new / jnp.maximum(size - new, 0.0), 0.0)
         expected = state.variance + moved
