@@ -9,6 +9,7 @@ from typing import Any
 
 from postgrad.errors import PostgradError, StoreError
 from postgrad.store import schema
+from postgrad.store.changes import migrations
 from postgrad.store.checksum import Field, digest
 from postgrad.store.commit_marker import CommitMarker
 from postgrad.store.guards import left_log
@@ -342,15 +343,14 @@ class Database(AbstractContextManager["Database"]):
         left = self.path is not None and left_log.is_left(self.path)
         if schema.is_empty(self.connection):
             self._create()
-        schema.check(self.connection)
+        if not (earlier := migrations.is_earlier(self.connection)):
+            schema.check(self.connection)
         if self.path is not None:
-            (mode,) = self.row("PRAGMA journal_mode = WAL")
-            if mode != "wal":
+            if (mode := self.row("PRAGMA journal_mode = WAL")[0]) != "wal":
                 raise StoreError(f"its folder does not allow a write-ahead log (got {mode!r})")
-            if os.path.getsize(self.path) <= SMALL:
+            if os.path.getsize(self.path) <= SMALL or earlier:
                 self.check_pages()
-        found = self.row("SELECT identity, checksum FROM store")
-        self.identity, checksum = found or (b"", b"")
+        self.identity, checksum = self.row("SELECT * FROM store") or (b"", b"")
         if checksum != self.checksum() or not isinstance(self.identity, bytes):
             raise StoreError("the store's identity is damaged; restore a backup")
         if any(mark.identity != self.identity for mark in self.marked_commits.values()):
@@ -359,6 +359,8 @@ class Database(AbstractContextManager["Database"]):
             if left:
                 left_log.write_again(self.connection, self.path, PATIENCE_S)
             self._opened = OpenedFile(self.path)
+        if earlier:
+            migrations.migrate(self)
 
     def _create(self) -> None:
         if self.marked_commits:

@@ -1,0 +1,110 @@
+"""Computing the past again, part by part, and comparing with what is stored to the last bit."""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from postgrad.agent.changes.stream_events import (
+    ANEW,
+    CHANGED,
+    CORRECTED,
+    RELEARNED,
+    WENT_BACK,
+    WITHDRAWN,
+)
+from postgrad.agent.changes.versions import told_apart, versions_now
+from postgrad.agent.record import Replay, ReplayPart
+from postgrad.agent.state_codec import StateCodec
+from postgrad.agent.stored_history import StoredHistory
+from postgrad.engine.stream import Snapshot
+from postgrad.store import Store
+
+_UNKNOWN = "computed for a problem that was changed since; pass it in `earlier`"
+_REPLACED = "computed by a search, or learned by a rule, that was replaced since"
+_BACK = "computed before events that were undone by going back"
+
+
+class Past(NamedTuple):
+    """What computes the stages of one problem.
+
+    Attributes:
+        history: The history.
+        codec: What stores the states.
+    """
+
+    history: StoredHistory
+    codec: StateCodec
+
+
+class Replaying:
+    """Replays a stream. The stages between two events are a part."""
+
+    def __init__(self, present: Past, earlier: Sequence[Past], store: Store):
+        """What computes stages.
+
+        Args:
+            present: For the problem of today.
+            earlier: For the problems before it, as far as they are known; the last one is the one
+                that was changed last.
+            store: Where the batches are.
+        """
+        self._present, self._pasts, self._store = present, [*earlier, present], store
+        self._events = present.history.events
+
+    def replay(self, now: Snapshot, since: int) -> Replay:
+        """Compute stages again; see `Agent.replay`."""
+        begin = self._begin(since)
+        stages = {one.stage for _, one in self._events.in_force if one.stage > begin}
+        count, different, others = 0, None, []
+        for low, high in itertools.pairwise([begin, *sorted(stages | {now.stage} - {begin})]):
+            past, why = self._computed_by(low, high)
+            found = None if past is None else self._first_difference(past, low, high, now)
+            if past is not None and why is None:
+                count += high - low
+                different = found if different is None else different
+            else:
+                same = None if past is None else found is None
+                others.append(ReplayPart(low + 1, high, why or _UNKNOWN, same))
+        skipped = next((part.last for part in others if part.first == begin + 1), begin)
+        return Replay(skipped + 1, count, different is None, different, tuple(others))
+
+    def _begin(self, since: int) -> int:
+        """The last stage not after `since` whose state is kept, and can be read."""
+        kept = self._store.checkpoint(since)
+        return 0 if kept is None else kept.stage
+
+    def _computed_by(self, low: int, high: int) -> tuple[Past | None, str | None]:
+        """What can compute the stages from `low + 1` to `high`, and why they may differ."""
+        later = [one for _, one in self._events.in_force if one.stage >= high]
+        if any(one.kind in (ANEW, RELEARNED) for one in later):
+            return None, _REPLACED
+        if any(one.kind == WENT_BACK for one in later):
+            return None, _BACK
+        changes = sum(one.kind == CHANGED for one in later)
+        past = self._pasts[-1 - changes] if changes < len(self._pasts) else None
+        was, now = self._events.versions(low), versions_now()
+        other = was != now
+        return past, f"computed by other versions ({told_apart(was or {}, now)})" if other else None
+
+    def _first_difference(self, past: Past, low: int, high: int, now: Snapshot) -> int | None:
+        """The first stage after `low` that differs; `high + 1`, if only the state after it does."""
+        history, snapshot = past.history, past.history.kept(low)
+        if snapshot.stage != low:
+            raise self._store.database.error(f"the checkpoint of stage {low} cannot be read")
+        after = [(number, one) for number, one in self._events.in_force if one.stage >= high]
+        as_of = after[0][0] if after else None
+        for stage, batch in self._store.batches(low + 1, high):
+            data = (batch.rows, batch.x)
+            if as_of is not None:
+                data = self._events.as_of(as_of, stage, batch)
+            snapshot = history.again(snapshot, *data)
+            if snapshot.answer != batch.answer:
+                return stage
+        for number, one in after:
+            if one.stage == high and one.kind == CHANGED:
+                return None  # what follows is another problem's
+            if one.stage == high and one.kind in (CORRECTED, WITHDRAWN):
+                snapshot = history.corrected(snapshot, one.details["batch"], as_of=number + 1)
+        last = high == now.stage
+        expected = self._present.codec.save(now) if last else self._store.checkpoint(high)
+        return None if past.codec.save(snapshot) == expected else high + 1

@@ -1,0 +1,203 @@
+"""Files of every format are opened: what is believed and decided stays, and they go on."""
+
+import gzip
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from format_agents import batch, cost, make, model, parts
+
+import postgrad as pg
+from postgrad import errors
+from postgrad.agent import stored_names
+from postgrad.agent.changes import stream_events, versions
+from postgrad.store import schema
+
+FORMATS = Path(__file__).parent / "formats"
+# The decision of each stream, and that of the search, which was another one at first.
+DECISIONS = {
+    "conjugate": 7.9930999998190195,
+    "grid": 8.944119019118958,
+    "particles": 3.1125204267014697,
+}
+SEARCH = {"1-first": 2.5637374270853117, "1-last": 2.5637374270853117} | {
+    "2-newton": 2.5637374270853117, "2-search": 2.563794980007954, "3": 2.563794980007954,
+}  # fmt: skip
+
+
+def file_of(name, folder):
+    path = folder / "state.db"
+    with gzip.open(FORMATS / f"{name}.db.gz") as packed, path.open("wb") as file:
+        shutil.copyfileobj(packed, file)
+    return path
+
+
+def numbers(belief):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(belief, eqx.is_inexact_array))]
+
+
+def learned(name, xs):
+    """What the belief of a stream is after its batches under some decisions."""
+    problem, belief, options = parts()[name]
+    agent = pg.Agent(problem, belief, 0.0, **options)
+    for stage, x in enumerate(xs):
+        agent.observe(batch(stage), x=x)
+    return agent.belief
+
+
+@pytest.mark.parametrize("name", SEARCH)
+def test_files_of_every_format_go_on(tmp_path, name):
+    path = file_of(name, tmp_path)
+    with pg.Database(path) as database:
+        for stream in parts():
+            agent = make(database, stream)
+            expected = {**DECISIONS, "search": SEARCH[name]}[stream]
+            assert (agent.stage, agent.decision) == (3, expected)
+            xs = [record.x for record in agent.history()]
+            right = numbers(learned(stream, xs))
+            for found, expected in zip(numbers(agent.belief), right, strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+            kinds = [event.kind for event in agent.events]
+            assert kinds == ([] if name in ("2-search", "3") else ["relearned"])
+            agent.observe(batch(1), id="1")  # delivered again
+            agent.observe(batch(7), id="7", x=1.0)
+            agent.verify()
+    for stream in parts():
+        with make(path, stream) as agent:
+            assert agent.stage == 4
+            if name != "3":  # its first stages were computed with other options of XLA
+                assert agent.replay(since=3).identical
+
+
+def test_a_replaced_search_begins_anew_on_record(tmp_path, monkeypatch):
+    """Here a later version has given the search another array."""
+    path = tmp_path / "a.db"
+    with make(path, "search") as agent:
+        for stage in range(3):
+            agent.observe(batch(stage), id=str(stage))
+        decision, belief = agent.decision, numbers(agent.belief)
+    monkeypatch.setitem(stored_names.FIELDS, ("Track", "bend"), "curvature")
+    for _ in range(2):  # it begins anew once
+        with make(path, "search") as agent:
+            assert agent.decision == decision
+            assert all(map(np.array_equal, numbers(agent.belief), belief))
+            assert [event.kind for event in agent.events] == ["search anew"]
+            assert "the search began anew" in str(agent.explain())
+            assert agent.replay().others[0].identical is None
+    with make(path, "search") as agent:
+        agent.observe(batch(3), id="3")
+        assert agent.replay(since=3).identical
+        assert "search" in str(agent.replay())
+
+
+def test_versions_are_stored_and_replays_say_what_is_comparable(tmp_path, monkeypatch):
+    path = tmp_path / "a.db"
+    later = {**versions.versions_now(), "jax": "99.0"}
+    with make(path, "grid") as agent:
+        for stage in range(2):
+            agent.observe(batch(stage))
+        assert agent.events == ()
+        (settings,) = agent._database.row("SELECT settings FROM streams")
+        assert json.loads(settings)["versions"] == versions.versions_now()
+    for module in ("changing", "replaying"):
+        monkeypatch.setattr(f"postgrad.agent.changes.{module}.versions_now", lambda: later)
+    with make(path, "grid") as agent:
+        assert agent.events == ()  # it only looks so far
+        for stage in range(2, 5):
+            agent.observe(batch(stage))
+        (event,) = agent.events
+        assert (event.stage, event.kind, event.details["versions"]) == (2, "versions", later)
+        replay = agent.replay()
+        assert (replay.first, replay.stages, replay.identical) == (3, 3, True)
+        (other,) = replay.others
+        assert (other.first, other.last, other.identical) == (1, 2, True)
+        assert "jax 0." in str(replay)
+        assert "now 99.0" in str(replay)
+    monkeypatch.undo()
+    with make(path, "grid") as agent:
+        replay = agent.replay()
+        assert [(part.first, part.last) for part in replay.others] == [(3, 5)]
+        assert (replay.first, replay.stages, replay.identical) == (1, 2, True)
+        agent.observe(batch(5))
+        assert [event.stage for event in agent.events] == [2, 5]
+        agent.rollback(3)
+        assert [one.stage for _, one in agent._past.events.in_force] == [2, 3]
+        agent.observe(batch(5))
+        agent.verify()
+
+
+class Wider(pg.feasible.Box):
+    """A set that has got one more field than when the file was made."""
+
+    slack: float
+
+    def __init__(self, low, high, slack=0.0):
+        super().__init__(low, high)
+        self.slack = slack
+
+
+Wider.__qualname__ = "Box"
+
+
+def test_a_new_field_at_its_default_is_no_other_setting(tmp_path):
+    path = tmp_path / "a.db"
+    _, belief, options = parts()["grid"]
+    make(path, "grid").close()
+
+    def reopened(**more):
+        problem = pg.Problem(cost, model, Wider(-20, 20, **more))
+        pg.Agent(problem, belief, 0.0, path=path, name="grid", **options).close()
+
+    reopened()
+    with pytest.raises(errors.StoreError, match=r"feasible.slack was not there"):
+        reopened(slack=1.0)
+
+
+def test_settings_of_a_later_schema_are_refused_in_words(tmp_path):
+    path = tmp_path / "a.db"
+    with make(path, "grid") as agent:
+        database = agent._database
+        number, name, settings = database.row("SELECT stream, name, settings FROM streams")
+        later = json.dumps({**json.loads(settings), "schema": 99})
+        database.insert("streams", number, name, later)
+    with pytest.raises(errors.StoreError, match=r"schema 99, .* install a newer postgrad"):
+        make(path, "grid")
+
+
+def test_files_of_a_later_format_are_refused_in_words(tmp_path):
+    path = tmp_path / "a.db"
+    make(path, "grid").close()
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    connection.close()
+    with pytest.raises(errors.StoreError, match=r"newer than this postgrad.*install a newer"):
+        make(path, "grid")
+
+
+@pytest.mark.parametrize("name", ["1-first", "2-search"])
+@pytest.mark.parametrize("table", ["heads", "batches"])
+def test_damaged_files_of_earlier_formats_are_left_as_they_are(tmp_path, name, table):
+    path = file_of(name, tmp_path)
+    connection = sqlite3.connect(path)
+    column = {"heads": "state", "batches": "rows"}[table]
+    connection.execute(f"UPDATE {table} SET {column} = zeroblob(length({column}))")
+    connection.commit()
+    connection.close()
+    if (name, table) == ("2-search", "batches"):
+        return  # batches of format 2 stay as they are, and are checked when they are read
+    with pytest.raises(errors.StoreError, match="damaged"):
+        pg.Database(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (int(name[0]),)
+    connection.close()
+
+
+def test_kinds_of_events_have_words():
+    for kind in ("search anew", "relearned"):
+        log = stream_events.EventLog([stream_events.event(2, kind)], None)
+        assert "after stage 2" in str(log.all[0])
