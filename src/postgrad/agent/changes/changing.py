@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from postgrad.agent.changes.stream_events import (
@@ -209,10 +208,7 @@ class Changing(LookingBack):
     ) -> tuple[Snapshot, StreamHead]:
         """Seeks the decision of another problem, and stores it."""
         first, settings = self._past.issued(0), self._settings()
-        if now.stage > 0:
-            in_force = self._past.issued(now.stage)
-            feasible = self._stream.policy.problem.feasible
-            now = self._past.sought(now, np.asarray(feasible.project(jnp.asarray(in_force))))
+        now = self._past.changed(now, self._past.issued(now.stage))
         why = event(
             now.stage,
             CHANGED,
@@ -287,7 +283,7 @@ class Changing(LookingBack):
                 (head, fixed_arrays), self._alarms = self._store.latest(), None
                 self._past.take_up(head)
                 log = self._past.events
-                now, kind = self._past.restored(head, fixed_arrays, self._rebind)
+                now, kind = self._past.restored(head.saved, fixed_arrays, self._rebind)
                 if changed:
                     now, head = self._changed(now, head, changed)
                 elif kind is not None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 
+import jax.numpy as jnp
 import numpy as np
 
 from postgrad.agent.changes.stream_events import ANEW, RELEARNED, EventLog
@@ -11,7 +12,7 @@ from postgrad.agent.state_codec import OtherArraysError, StateCodec
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.errors import StoreError
 from postgrad.monitoring.assumptions import AssumptionFailedError
-from postgrad.store import Batch, Store, StreamHead
+from postgrad.store import Batch, Store, StoredState, StreamHead
 
 # Observations and x of batches, by stage.
 Replaced = Mapping[int, tuple[bytes, bytes | None]]
@@ -178,24 +179,41 @@ class Relearning:
         return self._stream.start
 
     def restored(
-        self, head: StreamHead, fixed: tuple[str, bytes] | None, rebind: bool
+        self,
+        saved: StoredState,
+        fixed: tuple[str, bytes] | None,
+        rebind: bool,
+        as_of: int | None = None,
     ) -> tuple[Snapshot, str | None]:
-        """The latest snapshot, and the kind of event that it takes to make it of today's arrays.
+        """A stored snapshot, and the kind of event that it takes to make it of today's arrays.
 
         Args:
-            head: The latest state.
+            saved: What was stored.
             fixed: The arrays that stages do not change.
             rebind: Whether what these would be by today's code is something else.
+            as_of: See `believed`.
         """
-        saved = head.saved
         try:
             if saved.stage and (rebind or not self._is_of_today(saved.stage)):
                 raise OtherArraysError("what the belief follows from, or its form, has changed")
             snapshot = self._codec.restore(saved, fixed, self.issued)
             return snapshot, ANEW if self._codec.is_anew(saved) else None
         except OtherArraysError:
-            again = self.believed(saved.stage, self._stream.start)
+            again = self.believed(saved.stage, self._stream.start, as_of=as_of)
             return self._stream.anew(again, self.issued(saved.stage)), RELEARNED
+
+    def changed(self, now: Snapshot, in_force: np.ndarray, as_of: int | None = None) -> Snapshot:
+        """What is known if the problem has become another one; see `believed` and `sought`.
+
+        Args:
+            now: What is known so far, as this stream has it.
+            in_force: The decision in force.
+            as_of: See `believed`.
+        """
+        if now.stage == 0:
+            return now
+        nearest = self._stream.policy.problem.feasible.project(jnp.asarray(in_force))
+        return self.sought(now, np.asarray(nearest), as_of=as_of)
 
     def _is_of_today(self, stage: int) -> bool:
         """Whether the state after a stage is laid out as today's code would."""

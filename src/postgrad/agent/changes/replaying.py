@@ -21,6 +21,7 @@ from postgrad.store import Store
 
 _UNKNOWN = "computed for a problem that was changed since; pass it in `earlier`"
 _REPLACED = "computed by a search, or learned by a rule, that was replaced since"
+_NO_BASE = "a correction has removed the state before; pass the problem before it in `earlier`"
 _BACK = "computed before events that were undone by going back"
 
 
@@ -48,7 +49,7 @@ class Replaying:
                 that was changed last.
             store: Where the batches are.
         """
-        self._present, self._pasts, self._store = present, [*earlier, present], store
+        self._pasts, self._store = [*earlier, present], store
         self._events = present.history.events
 
     def replay(self, now: Snapshot, since: int) -> Replay:
@@ -56,15 +57,26 @@ class Replaying:
         begin = self._begin(since)
         stages = {one.stage for _, one in self._events.in_force if one.stage > begin}
         count, different, others = 0, None, []
+        carried, unlike = None, None
         for low, high in itertools.pairwise([begin, *sorted(stages | {now.stage} - {begin})]):
             past, why = self._computed_by(low, high)
-            found = None if past is None else self._first_difference(past, low, high, now)
-            if past is not None and why is None:
+            base = None if past is None else past.history.kept(low)
+            if base is not None and base.stage == low:
+                unlike = None
+            else:  # a later correction has removed the checkpoint
+                base, why = carried, why or unlike
+            if past is None or base is None:
+                found, carried, same = None, None, None
+                why = why or (_UNKNOWN if past is None else _NO_BASE)
+            else:
+                found, carried = self._part(past, base, high, now)
+                same = found is None
+            if why is None:
                 count += high - low
                 different = found if different is None else different
             else:
-                same = None if past is None else found is None
-                others.append(ReplayPart(low + 1, high, why or _UNKNOWN, same))
+                others.append(ReplayPart(low + 1, high, why, same))
+                unlike = None if same else why
         skipped = next((part.last for part in others if part.first == begin + 1), begin)
         return Replay(skipped + 1, count, different is None, different, tuple(others))
 
@@ -86,25 +98,37 @@ class Replaying:
         other = was != now
         return past, f"computed by other versions ({told_apart(was or {}, now)})" if other else None
 
-    def _first_difference(self, past: Past, low: int, high: int, now: Snapshot) -> int | None:
-        """The first stage after `low` that differs; `high + 1`, if only the state after it does."""
-        history, snapshot = past.history, past.history.kept(low)
-        if snapshot.stage != low:
-            raise self._store.database.error(f"the checkpoint of stage {low} cannot be read")
+    def _part(
+        self, past: Past, base: Snapshot, high: int, now: Snapshot
+    ) -> tuple[int | None, Snapshot | None]:
+        """Compute the stages from a snapshot up to `high` again, and what happened after them.
+
+        Returns:
+            The first stage that differs, `high + 1` if only the state after it does, None if all is
+            equal; and the state after it, if it is that of a known problem.
+        """
+        snapshot, different = base, None
         after = [(number, one) for number, one in self._events.in_force if one.stage >= high]
         as_of = after[0][0] if after else None
-        for stage, batch in self._store.batches(low + 1, high):
+        for stage, batch in self._store.batches(base.stage + 1, high):
             data = (batch.rows, batch.x)
             if as_of is not None:
                 data = self._events.as_of(as_of, stage, batch)
-            snapshot = history.again(snapshot, *data)
-            if snapshot.answer != batch.answer:
-                return stage
+            snapshot = past.history.again(snapshot, *data)
+            if snapshot.answer != batch.answer and different is None:
+                different = stage
         for number, one in after:
-            if one.stage == high and one.kind == CHANGED:
-                return None  # what follows is another problem's
             if one.stage == high and one.kind in (CORRECTED, WITHDRAWN):
-                snapshot = history.corrected(snapshot, one.details["batch"], as_of=number + 1)
+                stage = one.details["batch"]
+                snapshot = past.history.corrected(snapshot, stage, as_of=number + 1)
+            elif one.stage == high and one.kind == CHANGED:
+                saved, fixed = past.codec.save(snapshot), past.codec.save_fixed(snapshot)
+                past, rebind = self._pasts[self._pasts.index(past) + 1], one.details["rebound"]
+                again, _ = past.history.restored(saved, fixed, rebind, as_of=number)
+                snapshot = past.history.changed(again, snapshot.decision, as_of=number)
         last = high == now.stage
-        expected = self._present.codec.save(now) if last else self._store.checkpoint(high)
-        return None if past.codec.save(snapshot) == expected else high + 1
+        expected = past.codec.save(now) if last else self._store.checkpoint(high)
+        known = expected is not None and expected.stage == high
+        if different is None and known and past.codec.save(snapshot) != expected:
+            different = high + 1
+        return different, snapshot
