@@ -8,6 +8,7 @@ import numpy as np
 
 from postgrad.agent.changes.stream_events import StreamEvent
 from postgrad.agent.record import Record
+from postgrad.algorithm.bayesian_sgd import Info
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
@@ -108,6 +109,10 @@ class Explanation:
             low, high = self.interval
             text += f" The best one lies between {_shown(low)} and {_shown(high)} (95 %)."
         yield text
+        for one in self.events[-1:]:
+            if one.stage == self.stage and "decision" in one.details:
+                yield "It was sought anew since the last batch."
+                return
         name = f" {last.id!r}" if last.id else ""
         moved = (
             f"The last batch{name}, {_counted(len(last.rows), 'observation')} under "
@@ -160,7 +165,7 @@ def explain(
         after=after,
         alarms=alarms,
         last=last,
-        interval=last.interval,
+        interval=interval_of(info),
         change=(now.decision - before.decision)[()],
         learned=None if onward is None else (now.decision - onward)[()],
         settled=None if onward is None else (onward - before.decision)[()],
@@ -172,6 +177,14 @@ def explain(
         outlook=info.outlook,
         events=events,
     )
+
+
+def interval_of(info: Info | None) -> tuple[np.ndarray, np.ndarray] | None:
+    """Where the best decision lies, with 95 %; None where the descent does not tell."""
+    if info is None:
+        return None
+    low, high = np.asarray(info.outlook.low), np.asarray(info.outlook.high)
+    return None if np.isnan(low).any() else (low[()], high[()])
 
 
 def _spreads(belief: Belief) -> dict[str, Spread]:

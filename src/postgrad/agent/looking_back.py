@@ -8,7 +8,7 @@ import numpy as np
 
 from postgrad.agent.changes.replaying import Past, Replaying
 from postgrad.agent.changes.stream_events import CHANGED, StreamEvent
-from postgrad.agent.explanation import Explanation, explain
+from postgrad.agent.explanation import Explanation, explain, interval_of
 from postgrad.agent.input_checks import as_name
 from postgrad.agent.record import Record, Replay
 from postgrad.agent.state_codec import StateCodec
@@ -74,6 +74,11 @@ class LookingBack:
     def info(self) -> Info | None:
         """What the last stage told about itself; None before the first."""
         return self._now.info
+
+    @property
+    def interval(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Where the best decision lies, with 95 % entry by entry; None where nothing tells."""
+        return interval_of(self._now.info)
 
     @property
     def monitor(self) -> Monitor:
