@@ -269,3 +269,32 @@ def test_the_decision_is_that_of_the_right_data():
     for record in agent.history():
         right.observe(record.rows, x=record.x)
     assert agent.decision == pytest.approx(right.decision, abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("POSTGRAD_SEQUENCES", "15")) // 3))
+def test_any_sequence_of_corrections(tmp_path, seed):
+    """Batches, corrections, withdrawals, going back and restarts, in any order."""
+    path, random = tmp_path / "a.db", np.random.default_rng(seed)
+    agent, ids = make(path), []
+    for number in range(16):
+        what = random.choice(["observe", "observe", "correct", "withdraw", "back", "reopen"])
+        if what == "observe" or not ids:
+            x = random.choice([None, 1.5])
+            agent.observe(random.normal(6.0, 4.0, 2), id=str(number), x=x)
+            ids.append(str(number))
+        elif what == "correct":
+            agent.correct(random.choice(ids), random.normal(6.0, 4.0, random.integers(1, 4)))
+        elif what == "withdraw":
+            agent.withdraw(random.choice(ids))
+        elif what == "back":
+            del ids[random.integers(len(ids) + 1) :]
+            agent.rollback(len(ids))
+        else:
+            agent = make(path)
+        assert [record.id for record in agent.history()] == ids
+    assert believes(agent, make())
+    assert same(make(path), agent)
+    agent.verify()
+    replay = agent.replay()
+    assert replay.identical
+    assert all(part.identical is None for part in replay.others)

@@ -15,7 +15,7 @@ from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import first
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
-from postgrad.engine.no_report import no_descend_report
+from postgrad.engine.no_report import no_descend_report, no_learn_report
 from postgrad.engine.packing import Packed
 from postgrad.engine.padding import padded
 from postgrad.engine.programs import Descending, Learning, programs, split
@@ -213,14 +213,17 @@ class Stream:
         """
         stage = before.stage + 1
         search = self._search_at(before, stage, before.decision)
+        report = before.report
+        if report is None:
+            learn = no_learn_report(self.event_shape, 0)
+            report = Report(learn, no_descend_report(before.decision), 0)
         if len(rows) == 0:
-            return before._replace(stage=stage, search=search, alarm=None, warning=None)
+            return before._replace(
+                stage=stage, search=search, report=report, alarm=None, warning=None
+            )
         new, _ = self._learned(before, rows, x)
-        known = before.report
-        descend = no_descend_report(before.decision) if known is None else known.descend
-        return new.snapshot._replace(
-            search=search, report=Report(new.report, descend, len(rows)), answer=b""
-        )
+        report = report._replace(learn=new.report, rows=len(rows))
+        return new.snapshot._replace(search=search, report=report, answer=b"")
 
     def anew(self, snapshot: Snapshot, decision: np.ndarray) -> Snapshot:
         """The snapshot with a search that knows nothing but the decision that it starts from."""

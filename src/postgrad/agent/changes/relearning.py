@@ -135,8 +135,6 @@ class Relearning:
             base = self._stream.begin(now.without)
         others = None if replaced is None else {number: replaced}
         believed = self.believed(now.stage, base, others, as_of)
-        if believed.report is None:  # nothing is left to learn from
-            believed = believed._replace(report=now.report)
         return self.sought(believed, now.decision, others, as_of)
 
     def sought(
