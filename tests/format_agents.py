@@ -44,6 +44,9 @@ def parts():
     }
 
 
+CHANGED = pg.Problem(cost, model, pg.feasible.Box(-20.0, 4.0))
+
+
 def make(path, name):
     problem, belief, options = parts()[name]
     return pg.Agent(problem, belief, 0.0, path=path, name=name, **options)
@@ -60,6 +63,13 @@ def main() -> None:
             for stage in range(3):
                 agent.observe(batch(stage), id=str(stage))
             print(name, float(agent.decision))
+        agent = pg.Agent(PROBLEM, parts()["grid"][1], 0.0, path=database, name="changed", **PAPER)
+        for stage in range(3):
+            agent.observe(batch(stage), id=str(stage))
+        agent.correct("1", [4.0])
+        agent.withdraw("0")
+        agent.change(CHANGED)
+        print("changed", float(agent.decision))
 
 
 if __name__ == "__main__":

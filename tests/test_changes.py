@@ -173,19 +173,25 @@ def test_changed_twice_before_any_batch_and_in_a_transaction(tmp_path):
         agent.verify()
 
 
-def test_a_large_grid_is_learned_again_where_its_form_depends_on_the_set(tmp_path):
-    """Statistics refer to decisions of the set; the posterior is then equal to rounding."""
-    path = tmp_path / "a.db"
-    prior = pg.beliefs.Grid(np.linspace(0.0, 9.0, 20_000))
-    options = {"path": path, "alpha": 1e-30, **pg.presets.paper()}
-    agent = pg.Agent(PROBLEM, prior, 0.0, **options)
-    feed(agent, range(3))
+def test_a_large_grid_is_learned_again_where_its_form_depends_on_the_first_decision(tmp_path):
+    """Statistics refer to the first decision; the posterior is then equal to rounding."""
+
+    def sales(x, theta):
+        return dist.Poisson(theta * (30.0 - x))
+
+    wide, narrow = (pg.Problem(PROBLEM.cost, sales, feasible) for feasible in (BOX, NARROW))
+    prior, path = pg.beliefs.Grid(np.linspace(0.1, 2.0, 20_000)), tmp_path / "a.db"
+    options = {"path": path, "alpha": 1e-30, **pg.presets.paper(gradient=pg.gradients.Score())}
+    agent = pg.Agent(wide, prior, 0.0, **options)
+    for number in range(3):
+        agent.observe([20.0 + number], x=number)
     before = np.asarray(agent.belief.mean())
-    agent.change(pg.Problem(PROBLEM.cost, PROBLEM.model, NARROW))
+    agent.change(narrow, x=-3.0)
+    assert agent.events[0].details["rebound"]
     assert np.asarray(agent.belief.mean()) == pytest.approx(before, rel=1e-12)
-    agent.observe(batch(3), id="3")
+    agent.observe([19.0], id="3")
     agent.close()
-    back = pg.Agent(pg.Problem(PROBLEM.cost, PROBLEM.model, NARROW), prior, 0.0, **options)
+    back = pg.Agent(narrow, prior, -3.0, **options)
     assert same(back, agent)
-    assert back.replay(earlier=[PROBLEM]).identical
+    assert back.replay(earlier=[wide]).identical
     back.verify()

@@ -125,7 +125,8 @@ def test_corrections_begin_at_checkpoints(tmp_path):
     agent._stream.relearned = lambda *args: learned.append(1) or relearn(*args)
     agent.correct(str(EVERY + 1), RIGHT)
     assert len(learned) == 4
-    agent.correct("3", RIGHT)
+    agent.correct("3", RIGHT)  # the checkpoint is then one of wrong data
+    agent.correct(str(EVERY + 2), RIGHT)
     agent.verify()
     assert believes(agent, make())
     assert make(tmp_path / "a.db").replay().identical

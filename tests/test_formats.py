@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from format_agents import batch, cost, make, model, parts
+from format_agents import CHANGED, batch, cost, make, model, parts
 
 import postgrad as pg
 from postgrad import errors
@@ -72,6 +72,19 @@ def test_files_of_every_format_go_on(tmp_path, name):
             assert agent.stage == 4
             if name != "3":  # its first stages were computed with other options of XLA
                 assert agent.replay(since=3).identical
+
+
+def test_corrections_and_changes_of_a_file_are_on_record(tmp_path):
+    """From format 3 on."""
+    path = file_of("3", tmp_path)
+    _, belief, options = parts()["grid"]
+    with pg.Agent(CHANGED, belief, 0.0, path=path, name="changed", **options) as agent:
+        assert [event.kind for event in agent.events] == ["corrected", "withdrawn", "changed"]
+        assert agent.decision == 4.0
+        assert [len(record.rows) for record in agent.history()] == [0, 1, 2]
+        assert [len(record.corrections) for record in agent.history()] == [1, 1, 0]
+        agent.observe(batch(3), id="3")
+        agent.verify()
 
 
 def test_a_replaced_search_begins_anew_on_record(tmp_path, monkeypatch):

@@ -92,15 +92,29 @@ def differences(
     return found
 
 
-def is_rebound(settings: str, bound: dict[str, list[float]]) -> bool:
-    """Whether the arrays that stages do not change are others than when settings were stored."""
-    kept = json.loads(settings)
+def bound_form(belief: Belief, fixed: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What a belief's stored numbers refer to, as it is bound to the problem.
+
+    It follows from prior, model, feasible set and first decision.
+
+    Args:
+        belief: The belief before the first batch, bound.
+        fixed: Its arrays that stages do not change.
+    """
+    said = {path: found for path, found in _parts(belief, "belief", 0) if isinstance(found, str)}
+    return {"form": said, "fixed": {name: _summary(array) for name, array in fixed.items()}}
+
+
+def is_rebound(settings: str, bound: dict[str, Any]) -> bool:
+    """Whether stored numbers refer to something else than when settings were stored."""
+    kept, fixed = json.loads(settings), bound["fixed"]
     if "bound" in kept:
-        was = kept["bound"]
-        return was.keys() != bound.keys() or not all(_equal(was[n], bound[n]) for n in bound)
+        form, was = kept["bound"]["form"], kept["bound"]["fixed"]
+        same = form == bound["form"] and was.keys() == fixed.keys()
+        return not (same and all(_equal(was[name], fixed[name]) for name in fixed))
     # Before they were summarised: those that are part of the prior have been compared.
     compared = {re.sub(r"\['?(\w+)'?\]", r".\1", path) for path in kept.get("structure", {})}
-    return not bound.keys() <= compared
+    return not fixed.keys() <= compared
 
 
 def first_decision(settings: str, x: np.ndarray) -> np.ndarray:
@@ -156,7 +170,7 @@ def _described(algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any
                 structure[path] = found
             else:
                 structure[path] = f"{found.dtype}{list(found.shape)}"
-                numbers[path] = summary(found)
+                numbers[path] = _summary(found)
     return {"structure": structure, "numbers": numbers}
 
 
@@ -239,7 +253,7 @@ def _closed_over(
             yield from _parts(held, f"{path}({name})", depth + 1)
 
 
-def summary(array: np.ndarray) -> list[float]:
+def _summary(array: np.ndarray) -> list[float]:
     """The entries of a small array; sums over a large one that any change of an entry changes."""
     flat = array.ravel().astype(float)
     if flat.size <= _FEW:

@@ -17,7 +17,7 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, PyTree
 
-from postgrad.agent.settings_check import summary
+from postgrad.agent.settings_check import bound_form
 from postgrad.agent.stored_names import field_name
 from postgrad.algorithm.bayesian_sgd import Descended, Learned
 from postgrad.algorithm.decision_uncertainty import Outlook
@@ -200,14 +200,12 @@ class StateCodec:
             return no_learn_report(self._stream.event_shape, 1)
         return no_descend_report(self._stream.start.decision)
 
-    def bound(self) -> dict[str, list[float]]:
-        """A summary of the arrays that stages do not change, as of the beginning.
-
-        They follow from prior, model and feasible set. What is stored means nothing without them.
-        """
+    def bound(self) -> dict[str, Any]:
+        """What the stored numbers of the belief refer to: see `bound_form`."""
         of = self._parts[0]
         each = zip(of.belief.names, of.belief.first, of.fixed, strict=True)
-        return {name: summary(_plain(first)) for name, first, fixed in each if fixed}
+        arrays = {name: _plain(first) for name, first, fixed in each if fixed}
+        return bound_form(self._stream.start.belief, arrays)
 
     def read_answer(self, data: bytes) -> Answer:
         """What was kept with a batch, also by code before schema 1 of the settings.
