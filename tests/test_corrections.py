@@ -262,6 +262,16 @@ def test_damaged_records_are_noticed(tmp_path, change):
         make(tmp_path / "a.db")
 
 
+def test_forged_records_are_refused_in_words(tmp_path):
+    agent = make(tmp_path / "a.db")
+    feed(agent, range(3))
+    agent.withdraw("1")
+    for kind, content in (("sold", "{}"), ("withdrawn", "{}"), ("withdrawn", "[]"), ("x", "{")):
+        agent._database.insert("events", 1, 1, 3, 0.0, kind, content)
+        with pytest.raises(errors.StoreError, match="never writes"):
+            make(tmp_path / "a.db")
+
+
 def test_the_decision_is_that_of_the_right_data():
     """The default searches: from wherever it starts, it comes to where the right data lead."""
     agent, right = (pg.Agent(PROBLEM, pg.beliefs.Grid(POINTS), 0.0) for _ in range(2))

@@ -157,7 +157,7 @@ def in_words(found: list[Difference]) -> str:
     more = f"; and {len(lines) - 5} more" if len(lines) > 5 else ""
     instead = "Use those, another name= for a new stream, or another path="
     if all(difference.changeable for difference in found):
-        instead += ". If the change is meant, see `Agent.change`"
+        instead += ". If the change is meant: Agent.change, or postgrad run --accept-change"
     return f"the file was made with other settings: {'; '.join(lines[:5])}{more}. {instead}"
 
 

@@ -201,7 +201,7 @@ class Stream:
         """One stage without its descent: what is believed, and the test, from the batch.
 
         The random numbers are those of `after`. The decision and the search are those of `before`,
-        but for the number of the stage. Of an empty batch, nothing is learned.
+        but for the number of the stage: see `anew`. Of an empty batch, nothing is learned.
 
         Args:
             before: Where to start from; it is not changed.
@@ -212,8 +212,7 @@ class Stream:
             SupportError, ImpossibleDataError, ModelError, AssumptionFailedError: As for `after`.
         """
         stage = before.stage + 1
-        search = self._search_at(before, stage, before.decision)
-        report = before.report
+        search, report = _numbered(before.search, stage), before.report
         if report is None:
             learn = no_learn_report(self.event_shape, 0)
             report = Report(learn, no_descend_report(before.decision), 0)
@@ -379,6 +378,13 @@ class Stream:
             f"no theta in the belief's support explains the batch {rows.tolist()} "
             f"at x = {np.asarray(place)}: each has density zero"
         )
+
+
+def _numbered(search: Packed, stage: int) -> Packed:
+    """A packed search that has come to another stage; the number is the first of its words."""
+    words = np.array(search.words)
+    words[0] = stage + 1
+    return Packed(jnp.asarray(words), search.layout)
 
 
 def _number(stage: int) -> jax.Array:

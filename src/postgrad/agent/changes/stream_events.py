@@ -104,9 +104,13 @@ class EventLog:
         """Args: the events as stored, and the versions that the stream was created by."""
         self._created = created
         self.all = tuple(
-            StreamEvent(row.stage, datetime.fromtimestamp(row.time, UTC), row.kind, details)
+            StreamEvent(
+                row.stage,
+                datetime.fromtimestamp(row.time, UTC),
+                row.kind,
+                dict(json.loads(row.content)),
+            )
             for row in rows
-            if isinstance(details := json.loads(row.content), dict)
         )
         self.in_force: list[tuple[int, StreamEvent]] = []
         self._corrections: dict[int, list[Correction]] = {}
@@ -114,6 +118,7 @@ class EventLog:
             self._take(number, one)
 
     def _take(self, number: int, one: StreamEvent) -> None:
+        str(one)  # fails here if it is not what postgrad writes
         said = one.details
         if one.kind == WENT_BACK:
             self.in_force = [(n, kept) for n, kept in self.in_force if kept.stage <= one.stage]
