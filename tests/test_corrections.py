@@ -14,6 +14,7 @@ from test_transactions import broken
 
 import postgrad as pg
 from postgrad import errors
+from postgrad.agent.stored_history import StoredHistory
 from postgrad.store.state_rows import EVERY
 
 RIGHT = np.array([2.0, 3.5, 1.0])  # also another number of rows
@@ -130,6 +131,23 @@ def test_corrections_begin_at_checkpoints(tmp_path):
     agent.verify()
     assert believes(agent, make())
     assert make(tmp_path / "a.db").replay().identical
+    feed(agent, range(EVERY + 4, 2 * EVERY + 1))
+    assert agent.replay(since=EVERY + 4) == pg.Replay(EVERY + 5, EVERY - 3, True, None)
+
+
+def test_without_checkpoints_or_a_state_the_right_data_are_learned_again(tmp_path):
+    """As after damage: of the state and of all checkpoints nothing is left."""
+    agent = make(tmp_path / "a.db")
+    feed(agent, range(3))
+    agent.correct("1", RIGHT)
+    agent.withdraw("0")
+    feed(agent, [3])
+    agent._database.rows("DELETE FROM checkpoints")
+    history = StoredHistory(agent._stream, agent._codec, agent._store)
+    again = history.snapshot(4)
+    assert again.decision == agent.decision
+    found, expected = (jax.tree.leaves(belief) for belief in (again.belief, agent.belief))
+    assert all(map(np.array_equal, found, expected))
 
 
 def test_redelivered_batches_and_other_data(tmp_path):

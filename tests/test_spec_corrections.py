@@ -47,6 +47,8 @@ def test_rows_are_withdrawn(running):
         ("bread", "2026-01-01", [])
     ]
     call("export", "shop.toml", "out.csv")
+    told = json.loads(call("explain", "shop.toml", "--json").stdout)
+    assert [len(line["events"]) for line in told] == [0, 1]
     call("plot", "shop.toml")
 
 

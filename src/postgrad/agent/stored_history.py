@@ -100,7 +100,8 @@ class StoredHistory(Relearning):
             yield from what
         except StaleStateError as error:
             raise self._store.database.error(
-                "another process has gone back in the stream while this was read; ask for it again"
+                "another process has gone back in the stream, or corrected a batch, while this was "
+                "read; ask for it again"
             ) from error
 
     def alarms(self) -> list[Alarm]:

@@ -226,17 +226,20 @@ class Store:
             self.settings = settings
         return new
 
-    def events(self, head: StreamHead) -> list[Event]:
+    def events(self, head: StreamHead | None) -> list[Event]:
         """All events up to a state, in the order in which they happened.
+
+        Args:
+            head: The latest state; None if it is damaged.
 
         Raises:
             StaleStateError: If another process has written since `head` was read.
             StoreError: If an event is damaged or missing.
         """
         try:
-            return self._events.read(head.events)
+            return self._events.read(None if head is None else head.events)
         except StoreError:
-            if self.is_current(head):
+            if head is None or self.is_current(head):
                 raise
             raise StaleStateError from None
 

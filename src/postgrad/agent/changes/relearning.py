@@ -56,7 +56,8 @@ class Relearning:
         """
         if self._log is None:
             with self._store.database.reading():
-                rows = self._store.events(self._head) if self._head and self._head.events else []
+                none = self._head is not None and self._head.events == 0
+                rows = [] if none else self._store.events(self._head)
                 created = json.loads(self._store.settings or "{}").get("versions")
                 self._log = EventLog(rows, created)
         return self._log

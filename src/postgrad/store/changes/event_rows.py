@@ -21,11 +21,11 @@ class EventRows:
         fields = (event.stage, event.time, event.kind, event.content)
         self._database.insert("events", self._stream, number, *fields)
 
-    def read(self, count: int) -> list[Event]:
+    def read(self, count: int | None) -> list[Event]:
         """All events, in the order in which they happened.
 
         Args:
-            count: How many there are, as the latest state says.
+            count: How many there are, as the latest state says; None if that is damaged.
 
         Raises:
             StoreError: If an event is damaged or missing.
@@ -36,7 +36,7 @@ class EventRows:
             expected = self._database.checksum(self._stream, *fields)
             if fields[0] != number or checksum != expected:
                 raise self._database.error(f"event {number} is damaged; restore a backup")
-        if len(rows) != count:
+        if count is not None and len(rows) != count:
             found = f"{len(rows)} events are on record, {count} were"
             raise self._database.error(f"{found}; restore a backup")
         return [Event(*fields) for _, *fields, _ in rows]
