@@ -4,6 +4,7 @@ import gzip
 import json
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import equinox as eqx
@@ -208,6 +209,18 @@ def test_damaged_files_of_earlier_formats_are_left_as_they_are(tmp_path, name, t
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA user_version").fetchone() == (int(name[0]),)
     connection.close()
+
+
+@pytest.mark.parametrize("name", ["1-first", "2-search"])
+def test_two_that_open_an_earlier_format_at_once(tmp_path, name):
+    path = file_of(name, tmp_path)
+    with ThreadPoolExecutor(4) as pool:
+        databases = list(pool.map(pg.Database, [path] * 4))
+    for database in databases:
+        assert database.streams() == list(parts())
+        database.close()
+    with make(path, "grid") as agent:
+        agent.verify()
 
 
 def test_kinds_of_events_have_words():
