@@ -17,6 +17,8 @@ import postgrad as pg
 from postgrad import errors
 from postgrad.agent import stored_names
 from postgrad.agent.changes import stream_events, versions
+from postgrad.spec import load
+from postgrad.spec.spec_agents import SpecAgents
 from postgrad.store import schema
 
 FORMATS = Path(__file__).parent / "formats"
@@ -86,6 +88,15 @@ def test_corrections_and_changes_of_a_file_are_on_record(tmp_path):
         assert [len(record.corrections) for record in agent.history()] == [1, 1, 0]
         agent.observe(batch(3), id="3")
         agent.verify()
+
+
+def test_the_file_of_a_specification_goes_on(tmp_path):
+    path = file_of("3-shop", tmp_path)
+    with SpecAgents(load(FORMATS / "shop.toml"), path) as agents:
+        assert agents.streams() == [("rolls", None), ("bread", None)]
+        decisions = [agents.agent(*stream).decision for stream in agents.streams()]
+        assert decisions == [4.130952380952381, 4.928571428571429]
+        assert all(agents.agent(*stream).events == () for stream in agents.streams())
 
 
 def test_a_replaced_search_begins_anew_on_record(tmp_path, monkeypatch):

@@ -46,6 +46,17 @@ def test_every_frozen_name_is_in_use():
     assert used == set(FROZEN)
 
 
+def test_the_models_of_specifications_have_frozen_names():
+    from postgrad.spec.parts import models
+
+    plain = (models.PlainDemand(kind=kind).build() for kind in models._PLAIN)
+    others = (models.NormalDemand(kind="normal"), models.LogNormalDemand(kind="log-normal"))
+    built = [*plain, *(other.build() for other in others)]
+    names = {stored_names.function_name(model) for model in built}
+    assert names <= stored_names.FROZEN_FUNCTIONS | FROZEN.keys()
+    assert names >= stored_names.FROZEN_FUNCTIONS
+
+
 def test_a_renamed_class_and_field_keep_their_names(monkeypatch):
     from postgrad.problem.feasible.box import Box
 

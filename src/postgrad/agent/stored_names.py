@@ -132,6 +132,9 @@ FROZEN = {
     "_Cloud": "positions log_weights past present step",
 }
 
+# The functions of postgrad in files: the models of specifications.
+FROZEN_FUNCTIONS = {"_bernoulli", "_exponential", "_negative_binomial", "_normal", "_poisson"}
+
 
 def class_name(kind: type) -> str:
     """The name of a class in files."""
