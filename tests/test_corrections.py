@@ -15,6 +15,7 @@ from test_transactions import broken
 import postgrad as pg
 from postgrad import errors
 from postgrad.agent.stored_history import StoredHistory
+from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import EVERY
 
 RIGHT = np.array([2.0, 3.5, 1.0])  # also another number of rows
@@ -285,7 +286,7 @@ def test_forged_records_are_refused_in_words(tmp_path):
     feed(agent, range(3))
     agent.withdraw("1")
     for kind, content in (("sold", "{}"), ("withdrawn", "{}"), ("withdrawn", "[]"), ("x", "{")):
-        agent._database.insert("events", 1, 1, 3, 0.0, kind, content)
+        agent._database.insert("events", STAGES + 1, 3, 0.0, kind, content)
         with pytest.raises(errors.StoreError, match="never writes"):
             make(tmp_path / "a.db")
 

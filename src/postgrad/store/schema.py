@@ -11,7 +11,8 @@ APPLICATION = 0x706F7374
 # The format of the tables below; `changes/migrations.py` reads earlier ones.
 VERSION = 3
 
-# The key of a batch is stream * STAGES + stage: a new batch is the last of its stream's pages.
+# The key of a batch is stream * STAGES + stage: a new batch is the last of its stream's pages. That
+# of an event is stream * STAGES + its number.
 STAGES = 1 << 40
 
 # `header` and `report_header` are numbers of array headers.
@@ -47,9 +48,8 @@ TABLES = {
         "chain BLOB NOT NULL)"
     ),
     "events": (
-        "CREATE TABLE events (stream INTEGER NOT NULL, number INTEGER NOT NULL, "
-        "stage INTEGER NOT NULL, time REAL NOT NULL, kind TEXT NOT NULL, content TEXT NOT NULL, "
-        "checksum BLOB NOT NULL, PRIMARY KEY (stream, number)) WITHOUT ROWID"
+        "CREATE TABLE events (place INTEGER PRIMARY KEY, stage INTEGER NOT NULL, "
+        "time REAL NOT NULL, kind TEXT NOT NULL, content TEXT NOT NULL, checksum BLOB NOT NULL)"
     ),
     "ids": "CREATE UNIQUE INDEX ids ON batches (stream, id) WHERE id IS NOT NULL",
     "alarms": "CREATE INDEX alarms ON batches (stream, place) WHERE alarm IS NOT NULL",

@@ -8,6 +8,7 @@ binds it to the store, the stream and the stage.
 from postgrad.store.array_headers import ArrayHeaders
 from postgrad.store.checksum import Field
 from postgrad.store.database import Database
+from postgrad.store.schema import STAGES
 from postgrad.store.stored_state import StaleStateError, StoredState, StreamHead
 
 # Every so many stages the state is kept as a checkpoint; as time goes on ever fewer remain.
@@ -104,10 +105,10 @@ class StateRows:
         marks = ", ".join("?" * len(kept))
         delete = (
             f"DELETE FROM checkpoints WHERE stream = ? AND stage NOT IN ({marks}) "
-            f"AND stage NOT IN (SELECT stage FROM events WHERE stream = ?)"
+            f"AND stage NOT IN (SELECT stage FROM events WHERE place BETWEEN ? AND ?)"
         )
-        stages = (EVERY * number for number in kept)
-        self._database.rows(delete, self._stream, *stages, self._stream)
+        stages, ends = (EVERY * number for number in kept), (self._stream, self._stream + 1)
+        self._database.rows(delete, self._stream, *stages, *(STAGES * end for end in ends))
         self._database.rows(
             "DELETE FROM fixed_arrays WHERE stream = ? AND stage NOT IN (SELECT fixed_since FROM "
             "heads WHERE stream = ? UNION SELECT fixed_since FROM checkpoints WHERE stream = ?)",

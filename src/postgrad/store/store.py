@@ -245,8 +245,7 @@ class Store:
 
     def _insert_events(self, head: StreamHead, events: Sequence[Event]) -> None:
         """Insert events, and a state as the checkpoint that replays of later stages begin from."""
-        (count,) = self.database.row("SELECT count(*) FROM events WHERE stream = ?", self._stream)
-        for number, event in enumerate(events, start=count + 1):
+        for number, event in enumerate(events, start=self._events.count() + 1):
             self._events.insert(number, event)
         self._states.insert("checkpoints", head)
 
@@ -352,9 +351,7 @@ class Store:
             mark = self.database.marked_commits.get(self._stream)
             acknowledged = 0 if mark is None else mark.commits
             chain = self._batches.chain(saved.stage)
-            (events,) = self.database.row(
-                "SELECT count(*) FROM events WHERE stream = ?", self._stream
-            )
+            events = self._events.count()
             head = StreamHead(saved, max(known, acknowledged) + 1, chain, events)
             self._drop_after(saved, fixed_arrays)
             self._states.insert("heads", head)
