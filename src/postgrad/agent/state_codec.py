@@ -200,6 +200,7 @@ class StateCodec:
             return no_learn_report(self._stream.event_shape, 1)
         return no_descend_report(self._stream.start.decision)
 
+    @functools.cached_property
     def bound(self) -> dict[str, Any]:
         """What the stored numbers of the belief refer to: see `bound_form`."""
         of = self._parts[0]

@@ -143,7 +143,7 @@ class Changing(LookingBack):
         """
         with self._database.lock:
             before = (self._stream, self._codec, self._past)
-            settings, bound = fingerprint(*self._parts()), self._codec.bound()
+            settings, bound = fingerprint(*self._parts()), self._codec.bound
             start = self._stream.start.decision if x is None else x
             policy = BayesianSGD(problem, **self._options)
             stream = Stream(policy, self._prior, start, self._alpha)
@@ -159,7 +159,7 @@ class Changing(LookingBack):
             try:
                 self._work_on(stream)
                 self._past.start = before[2].start
-                self._rebind = is_rebound(json.dumps({"bound": bound}), self._codec.bound())
+                self._rebind = is_rebound(json.dumps({"bound": bound}), self._codec.bound)
                 self._load(found)
             except BaseException:
                 self._take_back(*before)
@@ -249,7 +249,7 @@ class Changing(LookingBack):
         if self._shared or self._database.path is not None:  # else nobody comes again
             found = json.loads(fingerprint(*self._parts()))
             start = self._stream.start.decision.tolist()
-            settings |= {**found, "start": start, "bound": self._codec.bound()}
+            settings |= {**found, "start": start, "bound": self._codec.bound}
         return json.dumps(settings)
 
     def _take_up(self, accept_change: bool) -> None:
@@ -261,7 +261,7 @@ class Changing(LookingBack):
         if kept is not None:
             with self._database.reading():
                 found = differences(kept, *self._parts())
-                self._rebind = is_rebound(kept, self._codec.bound())
+                self._rebind = is_rebound(kept, self._codec.bound)
                 self._past.start = first_decision(kept, self._stream.start.decision)
             if found and not (accept_change and all(one.changeable for one in found)):
                 raise self._database.error(in_words(found))
