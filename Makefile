@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check bench standing clean
+.PHONY: demo test check bench standing faults clean
 
 demo: $(READY)  ## Reproduce the paper: tables, figures, claims, and results/report.html.
 	$(BIN)/postgrad reproduce --out results
@@ -25,6 +25,9 @@ bench: $(READY)  ## Timings against plain NumPy, as ratios within one run.
 
 standing: $(READY)  ## The figures that must never get worse unnoticed, each with its bar.
 	$(BIN)/python benchmarks/standing.py
+
+faults: $(READY)  ## Crash points, power losses, I/O faults and kills at full size.
+	$(BIN)/python benchmarks/faults.py
 
 # Re-made only when the project's dependencies change.
 $(READY): pyproject.toml constraints.txt

@@ -1,5 +1,5 @@
-/* For LD_PRELOAD: lets writing or forcing a SQLite log ("-wal") to the disk fail, on command, and
-   leaves of it what a loss of power would. */
+/* For LD_PRELOAD: lets writing, reading or forcing a SQLite database (".db") or its log ("-wal") to
+   the disk fail, on command, and leaves of the log what a loss of power would. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,24 +10,31 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SYNC, WRITE };
-static int kind = -1, code, times;
+enum { SYNC, WRITE, READ, KINDS };
+static int kind = -1, code, times, fired;
 static long left;
 
-/* After `n` calls of a kind (0: fsync, 1: pwrite) the next `t` of them fail with errno `c`. */
+/* After `n` calls of a kind (0: fsync, 1: pwrite, 2: pread of the log; 3, 4, 5: of the database) the
+   next `t` of them fail with errno `c`. */
 void fail(int k, long n, int c, int t) { kind = k; left = n; code = c; times = t; }
 
-static int is_log(int file) {
+/* How many calls have failed. */
+int failures(void) { return fired; }
+
+static int ends_with(int file, const char *ending) {
     char link[64], name[4096];
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-    ssize_t length = readlink(link, name, sizeof name);
-    return length > 4 && !memcmp(name + length - 4, "-wal", 4);
+    ssize_t length = readlink(link, name, sizeof name), size = strlen(ending);
+    return length > size && !memcmp(name + length - size, ending, size);
 }
 
+static int is_log(int file) { return ends_with(file, "-wal"); }
+
 static int fails(int k, int file) {
-    if (k != kind || !is_log(file)) return 0;
+    if (kind < 0 || k != kind % KINDS || !ends_with(file, kind < KINDS ? "-wal" : ".db")) return 0;
     if (left > 0) { left--; return 0; }
     if (--times == 0) kind = -1;
+    fired++;
     errno = code;
     return 1;
 }
@@ -58,12 +65,18 @@ static void wrote(int file, off_t place, size_t size) {
     if (disk->length < (off_t)(place + size)) disk->length = place + size;
 }
 
+static ssize_t plain_pread(int file, void *data, size_t size, off64_t place) {
+    REAL(ssize_t, pread64, int, void *, size_t, off64_t);
+    return real(file, data, size, place);
+}
+
 static int synced(int file, int result) {
     if (!disk || !is_log(file)) return result;
     for (off_t page = 0; page < PAGES; page++)
         if (disk->dirty[page]) {
             disk->dirty[page] = 0;
-            if (!result && pread(file, disk->pages + page * PAGE, PAGE, page * PAGE) < 0) abort();
+            unsigned char *to = disk->pages + page * PAGE;
+            if (!result && plain_pread(file, to, PAGE, page * PAGE) < 0) abort();
         }
     if (!result) disk->durable = disk->length;
     return result;
@@ -95,6 +108,14 @@ ssize_t pwrite64(int file, const void *data, size_t size, off64_t place) {
     if (done > 0) wrote(file, place, done);
     errno = failed ? error : errno;
     return failed ? -1 : done;
+}
+
+ssize_t pread64(int file, void *data, size_t size, off64_t place) {
+    return fails(READ, file) ? -1 : plain_pread(file, data, size, place);
+}
+
+ssize_t pread(int file, void *data, size_t size, off_t place) {
+    return pread64(file, data, size, place);
 }
 
 ssize_t pwrite(int file, const void *data, size_t size, off_t place) {

@@ -1,10 +1,11 @@
 """A store on a disk that fails: under LD_PRELOAD, with arguments SHIM FOLDER POINTS SEED POWER.
 
-At each point a process delivers batches until the log cannot be written or forced to the disk; it
-then goes on in one of several ways, and ends by SIGKILL. What is found by the next one is compared
-with what was acknowledged and what was refused. Where POWER is 1, a second process opens the file
-after the first, delivers all that was refused and more, and then the power is lost: pages that
-could not be forced to the disk are gone. Prints totals as JSON, by way of going on.
+At each point a process delivers batches until the log or the database cannot be written, read or
+forced to the disk; it then goes on in one of several ways, and ends by SIGKILL. What is found by
+the next one is compared with what was acknowledged and what was refused. Where POWER is 1, a second
+process opens the file after the first, delivers all that was refused and more, and then the power
+is lost: pages that could not be forced to the disk are gone. Prints totals as JSON, by way of going
+on.
 """
 
 import ctypes
@@ -20,7 +21,8 @@ import numpy as np
 from test_store import batch, saved
 
 from postgrad.errors import StoreError
-from postgrad.store import Database, Store, database
+from postgrad.store import Database, Store
+from postgrad.store.opening import connecting
 
 # What to do when batches were refused.
 WAYS = ("end", "read", "go on", "deliver again")
@@ -38,15 +40,15 @@ def deliver(store, numbers):
 
 def work(shim, path, rng, way, tell):
     """Tells of each batch what became of it, and does not return."""
-    database._LOG_PAGES = 12  # so that the log begins anew now and then
+    connecting._LOG_PAGES = 12  # so that the log begins anew now and then
     store = Store(Database(path), "main")
     store.create("settings", saved(0))
     deliver(store, range(3))
     tell("acknowledged", 0, 1, 2)
-    number, kind, refused = 3, int(rng.integers(2)), None
+    number, kind, refused = 3, int(rng.choice([0, 0, 1, 1, 2, 3, 4, 5])), None
     times = int(rng.choice([1, 1, 1, 2]))
-    shim.fail(kind, int(rng.integers(12 if kind == 0 else 60)),
-              int(rng.choice([errno.EIO, errno.ENOSPC])), times)  # fmt: skip
+    code = errno.EIO if kind % 3 == 2 else int(rng.choice([errno.EIO, errno.ENOSPC]))
+    shim.fail(kind, int(rng.integers([12, 60, 20, 4, 20, 4][kind])), code, times)
     while number < 60:
         numbers = list(range(number, number + int(rng.integers(1, 4))))
         number = numbers[-1] + 1
@@ -75,6 +77,7 @@ def work(shim, path, rng, way, tell):
             except StoreError as again:
                 tell("until reopened" if "reopen" in str(again) else "refused")
                 break
+    tell("failures", shim.failures())
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -85,7 +88,7 @@ def name_of(entry):
 def go_on(path, told, tell):
     """What a second process does; it does not return."""
     store = Store(Database(path), "main")
-    numbers = [number for _, *numbers in told for number in numbers]
+    numbers = [number for what, *numbers in told for number in numbers if what != "failures"]
     for number in (*numbers, *range(100, 103)):
         deliver(store, [number])
         tell("acknowledged", number)
@@ -111,6 +114,9 @@ def told_by(work, *arguments):
 
 def count(path, way, told, total):
     """Adds what the next process finds to the totals."""
+    ((_, failures),) = (what for what in told if what[0] == "failures")
+    total["failures"] += failures
+    told = [what for what in told if what[0] != "failures"]
     fate = {number: what for what, *numbers in told for number in numbers}
     lasting = ["until reopened"] in told
     total["points"] += 1

@@ -80,3 +80,17 @@ def test_other_pages_are_tested_where_it_says(page):
         text = (Path(__file__).parent / f"{name}.py").read_text()
         assert f'"{page}.md"' in text
         assert "exec(" in text
+
+
+@pytest.mark.parametrize("page", ["docs/promises.md", "SECURITY.md"])
+def test_what_is_promised_names_what_there_is(page):
+    root = DOCS.parent
+    text = (root / page).read_text()
+    for name in set(re.findall(r"(?:tests|benchmarks|docs)/\w+\.(?:py|md)", text)):
+        assert (root / name).is_file(), name
+    for variable, module in re.findall(r"(POSTGRAD_\w+)=\S+ pytest (tests/\w+\.py)", text):
+        assert variable in (root / module).read_text()
+    for target in re.findall(r"`make (\w+)`", text):
+        assert f"\n{target}:" in (root / "Makefile").read_text()
+    promises = [line for line in text.splitlines() if line.startswith("| **")]
+    assert all("tests/" in line for line in promises)

@@ -1,25 +1,22 @@
 """Commits that the disk fails at: what they wrote may count, until it is overwritten.
 
 POSTGRAD_FAULTS=800 lets the disk fail at that many points instead of some, with and without a loss
-of power.
+of power; so does `benchmarks/faults.py`, with all other faults.
 """
 
-import json
 import os
 import sqlite3
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
 import pytest
+from shims import compiled, totals_under
 from test_durable import batch, everything, feed, make
 from test_store import fill
 
 from postgrad import errors
 from postgrad.store import schema
 
-TESTS = Path(__file__).parent
 FAULTS = int(os.environ.get("POSTGRAD_FAULTS", "48"))
 
 
@@ -123,20 +120,11 @@ def test_writing_nothing_new_writes(tmp_path):
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory):
-    library = str(tmp_path_factory.mktemp("shim") / "failing_disk.so")
-    source = str(TESTS / "failing_disk.c")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    return library
+    return compiled("failing_disk", tmp_path_factory.mktemp("shim"))
 
 
 def totals_of(shim, folder, power):
-    arguments = [shim, str(folder), str(FAULTS), "0", power]
-    done = subprocess.run(
-        [sys.executable, str(TESTS / "failing_disk.py"), *arguments],
-        env={**os.environ, "LD_PRELOAD": shim}, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    totals = json.loads(done.stdout)
+    totals = totals_under(shim, "failing_disk", folder, FAULTS, 0, power)
     for total in totals.values():
         assert total["points"] == FAULTS // len(totals)
         assert total["acknowledged"] == total["acknowledged, counted"]
@@ -146,7 +134,7 @@ def totals_of(shim, folder, power):
 
 
 def test_a_disk_that_fails_loses_nothing_and_counts_nothing_twice(shim, tmp_path):
-    """Points where the log cannot be written or forced to the disk; then SIGKILL."""
+    """Points where log or database cannot be written, read or forced to the disk; then SIGKILL."""
     totals = totals_of(shim, tmp_path, power="0")
     for total in totals.values():
         assert not total.get("refused, counted")

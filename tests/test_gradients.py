@@ -243,3 +243,26 @@ def test_scores_refuse_a_support_that_moves():
     pg.gradients.Automatic().check(problem, x, theta)
     mean, error = summary(pg.gradients.Automatic(), problem, pg.beliefs.Known(1.0), x)
     assert abs(mean - 0.5) < 4.5 * error
+
+
+def trials(x, theta):
+    return dist.Binomial(jnp.floor(x).astype(int), theta)
+
+
+def test_a_number_of_trials_that_is_decided_on_is_learned_from_as_an_observation():
+    """The way out that the message names: it is followed here."""
+
+    def cost(x, comes):
+        is_sold = jnp.clip(x - jnp.arange(12), 0.0, 1.0)
+        return -x + 4.0 * jnp.maximum(comes @ is_sold - 5.0, 0.0)
+
+    feasible, prior = pg.feasible.Box(1.0, 12.0), pg.beliefs.Beta(2.0, 3.0)
+    gradient = pg.BayesianSGD(pg.Problem(cost, trials)).gradient
+    with pytest.raises(errors.GradientError, match=r"not differentiable either.*`observation`"):
+        gradient.check(pg.Problem(cost, trials), jnp.asarray(6.0), jnp.asarray(0.5))
+    problem = pg.Problem(
+        cost, lambda x, theta: dist.Bernoulli(theta).expand((12,)).to_event(1), feasible, trials
+    )
+    state = pg.BayesianSGD(problem, steps=0.1).init(prior, 6.0)
+    posterior = state.belief.update(problem.likelihood, jnp.asarray(6.0), jnp.asarray([4.0]))
+    assert posterior.mean() == pytest.approx((2.0 + 4.0) / (5.0 + 6.0))

@@ -1,5 +1,6 @@
 """Clumsy or hostile input: refused in a sentence that says where, never with a traceback."""
 
+import contextlib
 import csv
 import gc
 import io
@@ -20,7 +21,9 @@ from postgrad.cli import app
 from postgrad.cli.output import say
 from postgrad.cli.run import run
 from postgrad.errors import DataError, SpecificationError, StoreError
+from postgrad.monitoring import Alarm
 from postgrad.spec import load
+from postgrad.spec.build import build
 from postgrad.spec.tables import parquet
 from postgrad.spec.tables.files import rows
 from postgrad.spec.tables.output_files import text_cell
@@ -101,6 +104,7 @@ def test_rows_of_one_date_with_ids_of_their_own_all_count(shop):
 def forged(path, table, column, value):
     """Put a value into the last row of a table, with the checksums that go with it."""
     with Database(path) as database:
+        database.prepare_to_write()
         keys = {"batches": "place", "array_headers": "number"}
         key = keys.get(table, "stream")
         (row,) = database.rows(f"SELECT max({key}) FROM {table}")[0]
@@ -245,7 +249,16 @@ WORDS = {
     "a number of 4,300 digits": (f"start = {'9' * 5000}", "no TOML"),
     "an endless whole number": (f"start = 0x{'9' * 9000}", "start"),
     "bytes": (b"title = '\xff'", "no TOML"),
-    "too many draws": ("[settings]\nsamples = [1048576, 64]", "settings: .* at most 1048576"),
+    "too many draws": ("[settings]\nsamples = [4096, 64]", "settings: .* at most 131072"),
+    "too many steps": (
+        "[settings]\nsamples = [131072]\niterations = 10000",
+        "settings: .* multiply to 1310720000; at most 1048576",
+    ),
+    "too large a grid": (
+        '[belief]\nkind = "grid"\nforget = [0.9, 1]\n'
+        "levels.a = {from = 1, to = 2, points = 1000}\nlevels.b = {from = 1, to = 2, points = 600}",
+        "belief.grid: the grid has 1200000 points",
+    ),
     "a long title": (f"title = '{300_000 * 'x'}'", "title: .* at most 200 characters"),
     "dots in a title": (f"title = '{101 * '.'}'\nb = 1", "wrong in"),
     "dots in a long title": ('title = """a""""\n' + "a." * 101 + "b = 1", "nested too deeply"),
@@ -265,6 +278,31 @@ def test_hostile_specifications_are_refused_by_name(tmp_path, name):
         load(path)
     if name == "dots in a title":
         assert "title" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("items", "belief", "settings", "words"),
+    [
+        (300, "", "", "300 items that share a budget take 1228800 draws; at most 1048576"),
+        (300, "", 'preset = "paper"', None),
+        (
+            20,
+            'kind = "grid"\nlevels.mean = {from = 1, to = 9, points = 60000}',
+            "",
+            "20 items that share a budget have grids of 1200000 points; at most 1000000",
+        ),
+    ],
+)
+def test_what_items_that_share_a_budget_take_is_bounded(tmp_path, items, belief, settings, words):
+    path, names = tmp_path / "shop.toml", [f"i{number}" for number in range(items)]
+    content = SPEC.replace('["rolls", "bread"]', json.dumps(names)).replace("[4, 2]", "4")
+    content = content.replace('kind = "box"', 'kind = "budget"\ntotal = 9999')
+    content = content.replace('preset = "paper"', settings)
+    if belief:
+        content = content.replace('kind = "gamma"\nshape = 2\nrate = 0.2', belief)
+    path.write_text(content)
+    with pytest.raises(SpecificationError, match=words) if words else contextlib.nullcontext():
+        build(load(path), names)
 
 
 def table(**columns):
@@ -318,3 +356,23 @@ def test_texts_that_come_often_take_no_memory(tmp_path):
         tracemalloc.stop()
     assert found == 999 * 500 + 1000 * 1_000_000
     assert list(next(iter(rows(path)))) == ["a", "n"]
+
+
+def test_what_is_no_plain_file_is_no_database(tmp_path):
+    os.mkfifo(tmp_path / "pipe.db")
+    (tmp_path / "folder.db").mkdir()
+    for path in (tmp_path / "pipe.db", tmp_path / "folder.db", Path(os.devnull)):
+        with pytest.raises(StoreError, match=f"{path.name}: it must be a plain file"):
+            Database(path)
+
+
+def test_a_specification_that_cannot_be_run_is_named(shop):
+    split = '[split_by]\nkind = "weekday"\npooling = "partial"\n\n[backtest]'
+    (shop / "shop.toml").write_text(SPEC.replace("[backtest]", split))
+    done = call("run", "shop.toml", "data.csv", code=3)
+    assert "error: shop.toml: groups that learn from each other" in done.stderr
+
+
+def test_an_alarm_about_a_huge_number_is_short():
+    alarm = Alarm("outlier", 1, 1, 1e300, "location", (), 0.9, 1e300, 1e-3)
+    assert len(str(alarm)) < 300

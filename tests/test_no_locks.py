@@ -21,6 +21,7 @@ import sys
 from postgrad.store import Database, Store
 
 with Database(sys.argv[1]) as database:
+    database.prepare_to_write()
     Store(database, "main").load()
 """
 

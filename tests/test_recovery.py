@@ -5,9 +5,11 @@ import sqlite3
 
 import numpy as np
 import pytest
-from test_durable import everything, feed, make
+from test_durable import KINDS, everything, feed, make
 
+import postgrad as pg
 from postgrad import errors
+from postgrad.store.recovery import recover
 from postgrad.store.state_rows import EVERY
 
 
@@ -39,9 +41,11 @@ def test_damaged_state_is_computed_anew(tmp_path, count):
     connection.execute("UPDATE heads SET state = zeroblob(length(state))")
     connection.commit()
     connection.close()
-    with pytest.raises(errors.StoreError, match=r"state is damaged.*recover=True"):
+    with pytest.raises(errors.StoreError, match=r"state is damaged.*postgrad store recover"):
         make(path)
-    back = make(path, recover=True)
+    (told,) = recover(path).streams
+    assert (told.kept, told.lost, told.state) == (count, 0, count // EVERY * EVERY)
+    back = make(path)
     assert everything(back) == expected
     feed(back, range(count, count + 2))
     back.verify()
@@ -58,7 +62,9 @@ def test_recovery_stops_at_the_first_damaged_batch(tmp_path):
     connection.execute("UPDATE batches SET rows = zeroblob(16) WHERE id = '3'")
     connection.commit()
     connection.close()
-    back = make(path, recover=True)
+    (told,) = recover(path).streams
+    assert (told.kept, told.stages, told.lost_ids) == (3, 5, ("4",))
+    back = make(path)
     assert (back.stage, back.decision) == (3, answers[2])
     assert feed(back, range(5)) == answers
 
@@ -76,7 +82,57 @@ def test_a_backup_without_its_log_is_noticed(tmp_path):
     shutil.copy(f"{path}-acknowledged", f"{copy}-acknowledged")
     with pytest.raises(errors.StoreError, match="3 acknowledged batches are missing"):
         make(copy)
-    back = make(copy, recover=True)
+    (told,) = recover(copy).streams
+    assert (told.kept, told.missing) == (2, 3)
+    back = make(copy)
     assert back.stage == 2
     feed(back, range(5))
     assert everything(back) == everything(make(path))
+
+
+def test_fixed_arrays_that_were_lost_are_computed_and_stored_again(tmp_path):
+    """Those of a grid that has narrowed; states that refer to them are of no use."""
+    problem, belief, options, _ = KINDS["focus"]
+    path = tmp_path / "a.db"
+
+    def focused():
+        return pg.Agent(problem, belief(), 0.0, path=path, **options)
+
+    agent = focused()
+    feed(agent, range(4))
+    expected = everything(agent)
+    assert agent._now.fixed_since > 0
+    agent.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE fixed_arrays SET arrays = zeroblob(8)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(errors.StoreError, match="the state is damaged"):
+        focused()
+    (told,) = recover(path).streams
+    assert (told.kept, told.lost, told.state) == (4, 0, 0)
+    for number in (4, 5):
+        back = focused()
+        assert number > 4 or everything(back) == expected
+        feed(back, [number])
+        back.verify()
+        back.close()
+    assert focused().replay().identical
+
+
+def test_a_damaged_stream_does_not_keep_others_from_working(tmp_path):
+    path = tmp_path / "a.db"
+    for name in ("one", "two"):
+        agent = make(path, name=name)
+        feed(agent, range(3))
+        agent.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE heads SET state = zeroblob(8) WHERE stream = 1")
+    connection.commit()
+    connection.close()
+    with pytest.raises(errors.StoreError, match="postgrad store recover"):
+        make(path, name="one")
+    with make(path, name="two") as other:
+        feed(other, [3])
+    recover(path)
+    assert (make(path, name="one").stage, make(path, name="two").stage) == (3, 4)

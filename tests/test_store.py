@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from postgrad.errors import StoreError
-from postgrad.store import Batch, Database, StaleStateError, Store, StoredState, database
+from postgrad.store import Batch, Database, StaleStateError, Store, StoredState
+from postgrad.store.opening import connecting
 from postgrad.store.state_rows import EVERY
 
 # Every byte, in how many parts, and which of them.
@@ -243,38 +244,6 @@ def contents_of_copy(path, copy):
     return contents(copy)
 
 
-def test_lost_commits_are_noticed_and_can_be_let_go(tmp_path):
-    """A log that is cut short looks to SQLite like one that never was longer."""
-    path = str(tmp_path / "a.db")
-    store, _ = fill(path, 5)
-    copy = str(tmp_path / "b.db")  # of an open store, as a crash leaves it
-    for suffix in FILES:
-        shutil.copy(path + suffix, copy + suffix)
-    size = os.path.getsize(copy + "-wal")
-    store.database.close()
-    os.truncate(copy + "-wal", size - 5000)
-    with pytest.raises(StoreError, match=r"1 acknowledged batches are missing.*recover=True"):
-        Store(Database(copy), "main").load()
-    recovered = Store(Database(copy, recover=True), "main")
-    head = recovered.load()
-    assert head.saved == saved(4)
-    recovered.append(head, batch(5), saved(5), None)
-    recovered.database.close()
-    assert contents(copy)[1] == saved(5)
-
-
-@pytest.mark.parametrize("empty", [False, True])
-def test_lost_database_is_noticed(tmp_path, empty):
-    path = str(tmp_path / "a.db")
-    fill(path, 2)[0].database.close()
-    os.remove(path)
-    if empty:
-        Path(path).touch()
-    with pytest.raises(StoreError, match="has commits, but the database is empty"):
-        Store(Database(path), "main")
-    assert Store(Database(path, recover=True), "main").settings is None
-
-
 def test_marker_of_another_store_is_noticed(tmp_path):
     one, two = str(tmp_path / "a.db"), str(tmp_path / "b.db")
     fill(one, 2)[0].database.close()
@@ -300,7 +269,7 @@ def test_other_files_are_refused(tmp_path):
 
 
 def test_lock_that_does_not_come_free_is_explained(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(connecting, "PATIENCE_S", 0.05)
     path = str(tmp_path / "a.db")
     store, head = fill(path, 1)
     other = sqlite3.connect(path, isolation_level=None)

@@ -245,10 +245,6 @@ def test_a_transaction_that_was_lost_does_not_go_on(tmp_path):
 
 
 def test_what_is_refused(database):
-    with pytest.raises(errors.SettingError, match="inside a transaction"), database.transaction():
-        named(database, "main")
-    with pytest.raises(errors.SettingError, match="recover"):
-        pg.Agent(PROBLEM, pg.beliefs.Grid(POINTS), 0.0, path=database, recover=True)
     agent = named(database, "main")
     database.close()
     with pytest.raises(errors.StoreError, match="closed"):

@@ -13,9 +13,9 @@ from postgrad.agent.changes.changing import Changing
 from postgrad.agent.changes.stream_events import Correction
 from postgrad.agent.explanation import in_short
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
+from postgrad.agent.shared_parts import shared_parts
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs import Belief
-from postgrad.engine.stream import Stream
 from postgrad.errors import (
     BatchError,
     DuplicateBatchError,
@@ -52,7 +52,6 @@ class Agent(Changing, AbstractContextManager["Agent"]):
         *,
         path: str | os.PathLike[str] | Database | None = None,
         name: str = "main",
-        recover: bool = False,
         accept_change: bool = False,
         alpha: float = 1e-3,
         budget_ms: float | None = None,
@@ -67,7 +66,6 @@ class Agent(Changing, AbstractContextManager["Agent"]):
             path: Where to keep everything: a file, or a `Database` that agents share; in memory,
                 if not given.
             name: Which of the streams in the file; each has an agent of its own.
-            recover: Whether to go on from the last good state if the file is damaged.
             accept_change: Whether cost and feasible set may be others than those of the file, which
                 is then changed: see `change`.
             alpha: The level of alarms: see `Monitor`.
@@ -81,14 +79,10 @@ class Agent(Changing, AbstractContextManager["Agent"]):
             StoreError: If the file is damaged, or belongs to another problem.
         """
         stream, self._shared = as_name(name, SettingError, "name"), isinstance(path, Database)
-        if self._shared and recover:
-            raise SettingError("recover belongs to the database that is shared; open it with that")
-        self._database = path if isinstance(path, Database) else Database(path, recover=recover)
+        self._database = path if isinstance(path, Database) else Database(path)
         self._alarms = self._before = None
         try:
             with self._database.lock:
-                if self._database.in_transaction:
-                    raise SettingError("an agent cannot begin inside a transaction; make it before")
                 self._store = Store(self._database, stream)
                 kept = self._store.settings
                 if budget_ms is not None and kept is not None:
@@ -97,7 +91,7 @@ class Agent(Changing, AbstractContextManager["Agent"]):
                 elif budget_ms is not None:
                     options["iterations"] = affordable(problem, belief, x, budget_ms, options)
                 self._prior, self._alpha, self._options = belief, alpha, options
-                self._work_on(Stream(BayesianSGD(problem, **options), belief, x, alpha))
+                self._work_on(shared_parts(BayesianSGD(problem, **options), belief, x, alpha))
                 self._take_up(accept_change)
         except BaseException:
             self.close()
@@ -141,6 +135,7 @@ class Agent(Changing, AbstractContextManager["Agent"]):
         rows = as_rows(batch, self._stream.event_shape)
         in_force = None if x is None else as_decision(x, self._stream.start.decision.shape)
         with self._database.lock:
+            self._prepare_to_write()
             while True:
                 known = None if key is None else self._store.find(key)
                 if known is not None:

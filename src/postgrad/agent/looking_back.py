@@ -11,6 +11,7 @@ from postgrad.agent.changes.stream_events import CHANGED, StreamEvent
 from postgrad.agent.explanation import Explanation, explain, interval_of
 from postgrad.agent.input_checks import as_name
 from postgrad.agent.record import Record, Replay
+from postgrad.agent.shared_parts import shared_parts
 from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
@@ -171,7 +172,7 @@ class LookingBack:
         )
 
     def verify(self) -> None:
-        """Reads everything in the store and checks it; files above 64 MB are not when opened.
+        """Reads everything in the store and checks it; files above 16 MB are not when opened.
 
         Raises:
             StoreError: If anything is damaged or missing.
@@ -192,11 +193,11 @@ class LookingBack:
         """What computes the stages of an earlier problem, up to the event that changed it."""
         x = np.asarray(self._past.events.changed(until).details["x"], float)
         policy = BayesianSGD(problem, **self._options)
-        stream = Stream(policy, self._prior, x.reshape(self._now.decision.shape), self._alpha)
-        codec = StateCodec(stream)
-        history = StoredHistory(stream, codec, self._store, until)
+        x = x.reshape(self._now.decision.shape)
+        parts = shared_parts(policy, self._prior, x, self._alpha)
+        history = StoredHistory(parts.stream, parts.codec, self._store, until)
         history.take_up(self._head)
-        return Past(history, codec)
+        return Past(history, parts.codec)
 
     def _load(self) -> None:
         raise NotImplementedError

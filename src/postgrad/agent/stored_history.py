@@ -11,6 +11,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from postgrad.agent.changes.relearning import Relearning
+from postgrad.agent.changes.stream_events import RELEARNED
+from postgrad.agent.changes.versions import versions_now
 from postgrad.agent.record import Corrected, Record
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs import Belief
@@ -74,7 +76,7 @@ class StoredHistory(Relearning):
             rows=rows,
             decision=answer.decision[()],
             interval=None if unknown else (answer.low[()], answer.high[()]),
-            log_predictive=answer.log_predictive / len(answered),
+            log_predictive=answer.log_predictive / len(answered) if len(answered) else np.nan,
             surprise=answer.surprise,
             alarm=None if batch.alarm is None else _alarm(batch.alarm),
             corrections=corrections,
@@ -133,6 +135,25 @@ class StoredHistory(Relearning):
         for _, batch in self._store.batches(snapshot.stage + 1, stage):
             snapshot = self.again(snapshot, batch.rows, batch.x)
         return snapshot
+
+    def found_again(self, stage: int, rebind: bool) -> tuple[Snapshot, str | None]:
+        """The snapshot of the latest stage, which was lost, and the kind of event that it takes.
+
+        No event is needed if the stages are computed as they were, from a snapshot that is kept.
+        Otherwise what is believed is learned under the decisions that were really in force.
+
+        Args:
+            stage: The stage.
+            rebind: Whether what the kept snapshots refer to is something else by today's code.
+
+        Raises:
+            StoreError: If a batch is damaged.
+        """
+        kept = self._stream.start if rebind else self.kept(stage)
+        same = kept.stage == stage or self.events.versions_since(kept.stage) == [versions_now()]
+        if not rebind and same and kept.stage >= self.events.last_break:
+            return self.snapshot(stage, kept), None
+        return self._stream.anew(self.believed(stage, kept), self.issued(stage)), RELEARNED
 
     def again(self, before: Snapshot, rows: bytes, x: bytes | None) -> Snapshot:
         """One stage, from a batch as it is stored; see `after`."""

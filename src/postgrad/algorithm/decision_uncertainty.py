@@ -55,12 +55,10 @@ class Scouted(NamedTuple):
     Attributes:
         slopes: grad H(x, theta_k), which average to that of all draws.
         costs: H(x, theta_k).
-        squares: E h^2 at theta_k.
     """
 
     slopes: Float[Array, "L d"]
     costs: Float[Array, " L"]
-    squares: Float[Array, " L"]
 
 
 def unknown(x: Decision) -> Outlook:
@@ -74,6 +72,7 @@ def outlook(
     ideal: Float[Array, "L d"],
     least: Float[Array, " L"],
     told: Scouted,
+    aleatoric: Float[Array, ""],
     value_of_a_batch: Float[Array, ""],
 ) -> Outlook:
     """The outlook from x.
@@ -83,31 +82,30 @@ def outlook(
         ideal: x*(theta_k).
         least: H(x*(theta_k), theta_k).
         told: What the thetas say at x.
+        aleatoric: See `cost_deviation`.
         value_of_a_batch: See `worth`.
     """
     savings = jnp.maximum(jnp.mean(told.costs - least), 0.0)
-    variance = jnp.maximum(told.squares - jnp.square(told.costs), 0.0)
     low, high = (jnp.quantile(ideal, end, axis=0).reshape(x.shape) for end in _ENDS)
     return Outlook(
         epistemic=jnp.std(ideal, axis=0).reshape(x.shape),
         low=low,
         high=high,
-        aleatoric=jnp.sqrt(jnp.mean(variance)),
+        aleatoric=aleatoric,
         cost_of_not_knowing=savings,
         value_of_a_batch=jnp.minimum(value_of_a_batch, savings),
     )
 
 
-def joint_squares(
-    problem: Problem, x: Decision, thetas: PyTree, costs: Float[Array, " L"], key: Array
-) -> Float[Array, " L"]:
-    """E h^2 at each theta, where costs were averaged over marginals: a variance needs the law."""
+def cost_deviation(problem: Problem, x: Decision, thetas: PyTree, key: Array) -> Float[Array, ""]:
+    """The standard deviation of the cost with theta known: the root of its mean variance."""
 
     def variance(theta: PyTree, key: Array) -> Array:
         drawn = computed_once(problem.model(x, theta).sample(key, (_DRAWS,)), key)
         return jnp.var(jax.vmap(lambda xi: problem.cost(x, xi))(drawn), ddof=1)
 
-    return jnp.square(costs) + jax.vmap(variance)(thetas, random.split(key, costs.shape[0]))
+    keys = random.split(key, jax.tree.leaves(thetas)[0].shape[0])
+    return jnp.sqrt(jnp.mean(jax.vmap(variance)(thetas, keys)))
 
 
 def worth(

@@ -42,12 +42,10 @@ class Reading(NamedTuple):
     Attributes:
         costs: H(x_j, theta_j).
         gradients: grad_x H(x_j, theta_j), flattened.
-        squares: E h^2 at (x_j, theta_j).
     """
 
     costs: Float[Array, " m"]
     gradients: Float[Array, "m d"]
-    squares: Float[Array, " m"]
 
 
 Draws = Callable[[Float[Array, "m d"]], Reading]
@@ -117,8 +115,8 @@ class SampledObjective(eqx.Module):
             mine = jax.tree.map(lambda leaf: _pick(leaf, scouting), data)
 
             def look(places: Array) -> Reading:
-                costs, gradients, squares = row(*mine, places.reshape(m, *x.shape))
-                return Reading(costs, gradients.reshape(m, -1), squares)
+                costs, gradients = row(*mine, places.reshape(m, *x.shape))
+                return Reading(costs, gradients.reshape(m, -1))
 
             return look
 
@@ -130,11 +128,11 @@ class SampledObjective(eqx.Module):
         gradients = reading.gradients.reshape(-1, count, reading.gradients.shape[1])
         values = jax.vmap(self.risk.value, in_axes=1)(costs)
         weights = jax.vmap(self.risk.weights, in_axes=1)(costs)
-        return values, jnp.einsum("gk,kgd->gd", weights, gradients)
+        return values, jnp.sum(weights.T[..., None] * gradients, axis=0)
 
     def slope(self, reading: Reading) -> Float[Array, " d"]:
         """Grad F, if all rows looked at one place."""
-        return self.risk.weights(reading.costs) @ reading.gradients
+        return jnp.sum(self.risk.weights(reading.costs)[:, None] * reading.gradients, axis=0)
 
     def has_fixed_kinks(self, thetas: PyTree, x: Decision) -> bool:
         """Whether xi has separate values that no decision changes.
@@ -180,14 +178,10 @@ class SampledObjective(eqx.Module):
         return jax.vmap(self._law(x, theta).sample)(keys)
 
     def _of_draws(self, xi: Float[Array, "r ..."], weights: Array, x: Decision) -> tuple:
-        """The mean cost of some xi, its gradient, and the mean square."""
-
-        def mean(x: Decision) -> tuple[Array, Array]:
-            costs = jax.vmap(lambda xi: self.problem.cost(x, xi))(xi)
-            return jnp.mean(weights * costs), jnp.mean(weights * jnp.square(costs))
-
-        (cost, square), gradient = jax.value_and_grad(mean, has_aux=True)(x)
-        return cost, gradient, square
+        """The mean cost of some xi, and its gradient."""
+        return jax.value_and_grad(
+            lambda x: jnp.mean(weights * jax.vmap(lambda xi: self.problem.cost(x, xi))(xi))
+        )(x)
 
     def _of_keys(
         self, level: Array, theta: PyTree, keys: Array, weights: Array, x: Decision
@@ -195,19 +189,18 @@ class SampledObjective(eqx.Module):
         """The same, where xi depends on x or is summed over."""
         seen = eqx.tree_at(lambda problem: problem.model, self.problem, self._law)
 
-        def mean(x: Decision) -> tuple[Array, tuple[Array, Array]]:
+        def mean(x: Decision) -> tuple[Array, Array]:
             each = jax.vmap(
                 lambda key: self.gradient.surrogate(
                     seen, x, Sample(theta, key, self.mixture, level)
                 )
             )
-            values, costs, squares = each(keys)
-            means = jnp.mean(weights * costs), jnp.mean(weights * squares)
-            return jnp.mean(weights * values), means
+            values, costs = each(keys)
+            return jnp.mean(weights * values), jnp.mean(weights * costs)
 
         # One derivative of the mean is much cheaper than the mean of many derivatives.
-        gradient, (cost, square) = jax.grad(mean, has_aux=True)(x)
-        return cost, gradient, square
+        gradient, cost = jax.grad(mean, has_aux=True)(x)
+        return cost, gradient
 
     def _law(self, x: Decision, theta: PyTree) -> Any:
         law = by_inversion(self.problem.model(x, theta))

@@ -2,7 +2,7 @@
 
 import typer
 
-from postgrad.cli import backtest, correct, reproduce, run
+from postgrad.cli import backtest, correct, reproduce, run, store
 from postgrad.cli.output import EXIT_CODES, exit_codes
 
 app = typer.Typer(
@@ -15,6 +15,7 @@ app = typer.Typer(
 )
 for commands in (run, correct, backtest, reproduce):
     app.add_typer(commands.app)
+app.add_typer(store.app)
 
 
 def main() -> None:

@@ -35,7 +35,6 @@ _FOLLOW = typer.Option("--follow", help="Wait for more rows at the end of the fi
 _ACCEPT = typer.Option(
     "--accept-change", help="Go on with an edited cost or feasible set; what is believed stays."
 )
-_RECOVER = typer.Option("--recover", help="Go on from the last good state of a damaged file.")
 _EXPORT_FILE = typer.Argument(help="Where to: .csv, .json, or .nc for ArviZ where it is installed.")
 
 
@@ -61,7 +60,6 @@ def run(
     data: Annotated[str, typer.Argument(help="Rows: .csv, .jsonl or .parquet, or - for a stream.")],
     state: StateFile = None,
     follow: Annotated[bool, _FOLLOW] = False,
-    recover: Annotated[bool, _RECOVER] = False,
     accept_change: Annotated[bool, _ACCEPT] = False,
     allow_code: AllowCode = False,
 ) -> None:
@@ -78,7 +76,7 @@ def run(
 
         spec = load(specification, allow_code=allow_code)
         path = _state(specification, state)
-        with SpecAgents(spec, path, recover=recover, accept_change=accept_change) as agents:
+        with SpecAgents(spec, path, accept_change=accept_change) as agents:
             found = rows(data, follow=follow)
             source = dated_rows(found, spec.data, spec.split_by, again=data == "-")
             # Whoever sends a stream may wait for the line of a row before sending the next row.

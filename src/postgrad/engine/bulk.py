@@ -22,6 +22,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import with_room
+from postgrad.engine.compiling import compiled_well
 from postgrad.monitoring.assumptions import (
     AssumptionFailedError,
     AssumptionWarning,
@@ -242,4 +243,4 @@ def _compile(parts: Any, states: PyTree, own: PyTree, length: int) -> Callable[.
         )
         return lax.fori_loop(0, count, body, (states, blank))
 
-    return jax.jit(program).lower(numbers, states, own, 1, 1).compile()
+    return compiled_well(program).lower(numbers, states, own, 1, 1).compile()

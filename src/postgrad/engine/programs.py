@@ -13,8 +13,8 @@ from jaxtyping import Array
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, State
 from postgrad.beliefs import Belief
 from postgrad.engine import stage
+from postgrad.engine.compiling import compiled_soon
 from postgrad.engine.packing import Packed
-from postgrad.engine.quick_compiling import quickly
 from postgrad.problem.problem import Decision
 
 
@@ -95,7 +95,7 @@ def programs(plan: Plan) -> Programs:
     def state_of(belief: Belief, search: Packed) -> State:
         return dataclasses.replace(search.tree_of_arrays(), belief=belief)
 
-    @quickly
+    @compiled_soon
     def learn(
         numbers: list[Array],
         belief: Belief,
@@ -112,11 +112,11 @@ def programs(plan: Plan) -> Programs:
         draws = policy.draw(state)._replace(mixture=None)
         return Learning(state.belief, draws, Packed.of(test), Packed.of(report))
 
-    @quickly
+    @compiled_soon
     def draw(numbers: list[Array], belief: Belief, search: Packed) -> Draws:
         return policy_of(numbers).draw(state_of(belief, search))._replace(mixture=None)
 
-    @quickly
+    @compiled_soon
     def descend(
         numbers: list[Array], draws: Draws, mixture: Belief | None, search: Packed, rows: Array
     ) -> Descending:

@@ -86,7 +86,7 @@ class Alarm:
         quantile = min(max(self.pit, 0.001), 0.999)  # as exact as the number of replicates allows
         seen = (
             f"at batch {self.stage} the {self.statistic}{where} is at the {quantile:.3f} quantile "
-            f"of what was foreseen (z = {self.z:.1f})"
+            f"of what was foreseen (z = {self.z:{'.1f' if abs(self.z) < 1e4 else '.3g'}})"
         )
         odds = f"{self.evidence:.1e} to 1"
         if self.kind == "outlier":

@@ -16,9 +16,16 @@ from postgrad.problem.items import Items
 from postgrad.problem.problem import Problem
 from postgrad.research import problems
 from postgrad.spec.partial_pooling import Pool
+from postgrad.spec.parts.beliefs import MOST_POINTS, GridBelief
 from postgrad.spec.parts.toml_table import Pick
 from postgrad.spec.reworded import reworded
-from postgrad.spec.specification import PARTS, NamedProblem, Specification, UserCode
+from postgrad.spec.specification import (
+    MOST_NUMBERS,
+    PARTS,
+    NamedProblem,
+    Specification,
+    UserCode,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +99,8 @@ def _from_parts(spec: Specification, count: int) -> _Built:
         if isinstance(value, list) and len(value) != count:
             expected = f"one number, or one for each of {count} items"
             raise SpecificationError(f"{place}: must be {expected}, got {len(value)}")
+    if feasible.joint:
+        _check_size(spec, count)
     each, prior = model.build(), belief.build(model.parameters)
     picks = [_pick(i) for i in range(count)]
     if feasible.joint:
@@ -99,6 +108,19 @@ def _from_parts(spec: Specification, count: int) -> _Built:
         each, prior = Items(each), Separate(prior, count)
     built = tuple(Problem(cost.build(pick), each, feasible.build(pick)) for pick in picks)
     return built, prior, tuple(np.asarray(pick(start)) for pick in picks)
+
+
+def _check_size(spec: Specification, count: int) -> None:
+    """Refuse what would take very much memory where so many items are decided together."""
+    draws = count * spec.settings.draws
+    if draws > MOST_NUMBERS:
+        instead = f"at most {MOST_NUMBERS} are allowed; set fewer `samples` in [settings]"
+        raise SpecificationError(f"{count} items that share a budget take {draws} draws; {instead}")
+    if isinstance(spec.belief, GridBelief) and (points := count * spec.belief.size) > MOST_POINTS:
+        instead = f"at most {MOST_POINTS} are allowed"
+        raise SpecificationError(
+            f"belief: {count} items that share a budget have grids of {points} points; {instead}"
+        )
 
 
 def _pick(i: int) -> Pick:

@@ -18,7 +18,7 @@ from postgrad.errors import (
     DataError,
     DuplicateBatchError,
     PostgradError,
-    SettingError,
+    SpecificationError,
     StoreError,
 )
 from postgrad.spec.build import build
@@ -26,7 +26,7 @@ from postgrad.spec.reworded import reworded
 from postgrad.spec.specification import Specification
 from postgrad.spec.tables.row_reader import DatedRow
 from postgrad.store import Database
-from postgrad.store.stream_list import stream_of_batch
+from postgrad.store.stream_list import check_new_streams, stream_of_batch
 
 # The item of the one stream in which all items are decided together.
 ALL_ITEMS = "*"
@@ -48,42 +48,34 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         path: The file.
     """
 
-    def __init__(
-        self,
-        specification: Specification,
-        path: Path,
-        *,
-        recover: bool = False,
-        accept_change: bool = False,
-    ):
+    def __init__(self, specification: Specification, path: Path, *, accept_change: bool = False):
         """Open the file, or create it.
 
         Args:
             specification: What to decide.
             path: The file.
-            recover: Whether to go on from the last good state if the file is damaged.
             accept_change: Whether cost and feasible set may have been edited: see `Agent.change`.
                 All streams of the file are changed, each in a commit of its own.
 
         Raises:
             StoreError: If the file is damaged, or belongs to another problem.
-            SettingError: If the specification can only be backtested.
+            SpecificationError: If the specification can only be backtested.
         """
         self.specification, self.path = specification, path
         feasible, split, data = specification.feasible, specification.split_by, specification.data
         if split is not None and split.pooling == "partial":
             why = "groups that learn from each other can be backtested, not run"
-            raise SettingError(f'{why}: set pooling = "separate" in [split_by]')
+            raise SpecificationError(f'{why}: set pooling = "separate" in [split_by]')
         self._agents: dict[Stream, Agent] = {}
         self._built = None if data.item_names is None else build(specification, data.item_names)
         joint = self.together or (feasible is not None and feasible.joint)
         if joint and data.item is not None:
             rule = "items that are decided together must come in one row"
             instead = "rows that name their item can be backtested, not run"
-            raise SettingError(f"{rule}: give each a column, data.items; {instead}")
+            raise SpecificationError(f"{rule}: give each a column, data.items; {instead}")
         self._groups = (None,) if split is None else split.groups
         self._accept_change = accept_change
-        self._database = Database(path, recover=recover)
+        self._database = Database(path)
         if accept_change:
             for stream in self.streams():
                 self.agent(*stream)
@@ -102,6 +94,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         Raises:
             StoreError: If the file holds a stream that no specification has made.
         """
+        check_new_streams(self._database)
         try:
             found = [json.loads(name) for name in self._database.streams()]
         except (ValueError, TypeError, RecursionError):
@@ -221,9 +214,8 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
     ) -> tuple[list[DatedRow], PostgradError | None]:
         """At most `count` rows, and the error at the row after them, if any.
 
-        The agents of the rows are made here, since that is not possible inside a transaction, and
-        their stages are computed, since other processes wait for transactions. Fewer rows are taken
-        where that takes longer than `_COMMIT_S`.
+        The agents of the rows are made here, and their stages are computed, since other processes
+        wait for transactions. Fewer rows are taken where that takes longer than `_COMMIT_S`.
         """
         taken: list[DatedRow] = []
         began = time.monotonic()

@@ -44,8 +44,9 @@ class UserCode(TomlTable):
 
 
 _Samples = Annotated[int, Field(ge=1, le=2**20)]
-# Draws of a stage, of theta and of demand for each: a stage holds some numbers for each of them.
-_MOST_DRAWS = 2**20
+# Draws of a stage, of theta and of demand for each, on which a stage spends a quarter of a second;
+# how many numbers they are over items that are decided together; how many all steps look at.
+_MOST_DRAWS, MOST_NUMBERS, _MOST_LOOKS = 2**17, 2**20, 2**20
 
 
 class AgentSettings(TomlTable):
@@ -59,8 +60,18 @@ class AgentSettings(TomlTable):
 
     def check(self) -> None:
         """See `TomlTable`."""
-        if (draws := math.prod(self.samples or ())) > _MOST_DRAWS:
-            raise ValueError(f"`samples` are {draws} draws; at most {_MOST_DRAWS} are allowed")
+        if self.draws > _MOST_DRAWS:
+            raise ValueError(f"`samples` are {self.draws} draws; at most {_MOST_DRAWS} are allowed")
+        if (looks := self.draws * (self.iterations or 1)) > _MOST_LOOKS:
+            raise ValueError(
+                f"`samples` and `iterations` multiply to {looks}; at most {_MOST_LOOKS} are allowed"
+            )
+
+    @property
+    def draws(self) -> int:
+        """How many draws a stage takes; those of the default, if the file does not say it."""
+        usual = (1,) if self.preset == "paper" else (4096,)
+        return math.prod(self.samples or usual)
 
 
 class BacktestSettings(TomlTable):

@@ -11,6 +11,7 @@ from typing import Any
 from postgrad.errors import StoreError
 from postgrad.store.checksum import Field, digest
 from postgrad.store.database import Database
+from postgrad.store.guards.sqlite_errors import WAY_OUT
 from postgrad.store.schema import STAGES
 from postgrad.store.stored_state import Batch, StaleStateError
 
@@ -32,8 +33,8 @@ class BatchRows:
         return self._stream * STAGES + stage
 
     def next_chain(self, before: bytes, stage: int, batch: Batch) -> bytes:
-        """The checksum of a batch after the one with the checksum `before`."""
-        return digest(before, self.place(stage), *_fields(batch))
+        """The checksum of the batch of a stage after the one with the checksum `before`."""
+        return next_chain(before, self.place(stage), batch)
 
     def insert(self, stage: int, batch: Batch, chain: bytes) -> None:
         """Insert a batch with its checksum."""
@@ -87,7 +88,7 @@ class BatchRows:
             return self._database.checksum(self._stream)
         found = self._database.row("SELECT chain FROM batches WHERE place = ?", self.place(stage))
         if found is None:
-            raise self._database.error(f"batch {stage} is missing; restore a backup")
+            raise self._database.error(f"batch {stage} is missing; {WAY_OUT}")
         return found[0]
 
     def holds(self, stage: int, chain: bytes) -> bool:
@@ -121,6 +122,23 @@ class BatchRows:
                     raise self._damaged(stage)
                 yield stage, Batch(*fields)
             before = (place, chain)
+
+    def alarm_count(self) -> int:
+        """The number of alarms, by the table, not the index, which must have as many.
+
+        Raises:
+            StoreError: If they do not agree.
+        """
+        first, last = self.place(1), self.place(STAGES - 1)
+        stages, found, alarms, indexed = self._database.row(
+            "SELECT (SELECT stage FROM heads WHERE stream = ?), count(*), count(alarm), (SELECT "
+            "count(*) FROM batches INDEXED BY alarms WHERE stream = ? AND alarm IS NOT NULL) "
+            "FROM batches NOT INDEXED WHERE place BETWEEN ? AND ?",
+            *(self._stream, self._stream, first, last),
+        )
+        if found != stages or alarms != indexed:
+            raise self._database.error(f"the index of alarms is damaged; {WAY_OUT}")
+        return int(alarms)
 
     def read(self, first: int, last: int, commits: Field) -> Iterator[tuple[int, Batch]]:
         """Stages and batches from stage `first` to stage `last`, read in chunks.
@@ -161,4 +179,9 @@ class BatchRows:
         return now != commits or (isinstance(last, int) and last < stage)
 
     def _damaged(self, stage: int) -> StoreError:
-        return self._database.error(f"batch {stage} is damaged or missing; restore a backup")
+        return self._database.error(f"batch {stage} is damaged or missing; {WAY_OUT}")
+
+
+def next_chain(before: bytes, place: int, batch: Batch) -> bytes:
+    """The checksum of a batch with a key, after the one with the checksum `before`."""
+    return digest(before, place, *_fields(batch))

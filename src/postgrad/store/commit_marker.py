@@ -12,7 +12,6 @@ import stat
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from postgrad.errors import StoreError
@@ -128,10 +127,6 @@ class CommitMarker:
             yield file
         finally:
             os.close(file)
-
-    def clear(self) -> None:
-        """Delete the file."""
-        Path(self.path).unlink(missing_ok=True)
 
 
 def _place(stream: int) -> int:

@@ -9,23 +9,24 @@ from typing import Any
 
 from postgrad.errors import PostgradError, StoreError
 from postgrad.store import schema
-from postgrad.store.changes import migrations
 from postgrad.store.checksum import Field, digest
 from postgrad.store.commit_marker import CommitMarker
 from postgrad.store.guards import left_log
 from postgrad.store.guards.forks import close_at_forks
+from postgrad.store.guards.long_log import LogWatch
 from postgrad.store.guards.opened_file import OpenedFile, wrong_before_opening
-from postgrad.store.guards.sqlite_errors import NEVER_WRITTEN, STILL_IN_DOUBT, advice, code, doubt
+from postgrad.store.guards.sqlite_errors import (
+    NEVER_WRITTEN,
+    STILL_IN_DOUBT,
+    advice,
+    code,
+    doubt,
+)
 from postgrad.store.guards.task_lock import TaskLock
+from postgrad.store.opening import connecting
+from postgrad.store.opening.open_checked import open_checked
+from postgrad.store.opening.page_checks import check_pages_once
 from postgrad.store.stored_state import Commit
-
-# The longest wait for another process that is writing.
-PATIENCE_S = 10.0
-# Larger files (in bytes) are not read from end to end when they are opened.
-SMALL = 64 << 20
-# Pages in SQLite's log before they are copied into the database. Many, since every batch changes
-# the same few pages, which are then copied less often.
-_LOG_PAGES = 2000
 
 
 class Database(AbstractContextManager["Database"]):
@@ -40,20 +41,22 @@ class Database(AbstractContextManager["Database"]):
 
     Attributes:
         path: The file; None for memory.
-        recover: Whether to go on from the last good state if the file is damaged.
         lock: Held while the connection is used: by one thread, and one task in it, at a time.
         identity: A random number that tells this database from others.
         commit_marker: The file that marks the last commit of each stream; None for memory.
         marked_commits: What that file held before the database was read, by stream.
+        checked: Tables whose indices have been compared with them.
         streams_checked: How many entries of the list of streams this connection has checked.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, recover: bool = False):
+    def __init__(self, path: str | os.PathLike[str] | None = None):
         """Open or create the database, and check it.
+
+        A file that exists is opened for reading, also where it cannot be written to. Until
+        something is written no byte of the file, its log and its commit marker changes.
 
         Args:
             path: The file; in memory, if not given.
-            recover: Whether to go on from the last good state if the file is damaged.
 
         Raises:
             StoreError: If the file is damaged, of another format, no store of postgrad, or has
@@ -62,11 +65,14 @@ class Database(AbstractContextManager["Database"]):
         # SQLite follows links; the commit marker must lie beside the same file.
         self.path = None if path is None else os.path.realpath(os.fspath(path))
         self._name = "the agent's memory" if self.path is None else self.path
-        self.recover, self._closed = recover, False
+        self._closed, self._writing = False, self.path is None
+        self.checked: set[str] = set(schema.TABLES if self.path is None else ())
         self.lock = TaskLock()
         self.commit_marker = None if self.path is None else CommitMarker(self.path)
+        self._log_watch = None if self.path is None else LogWatch(self.path)
         self._connection: sqlite3.Connection | None = None
         self._opened: OpenedFile | None = None
+        self._standing: connecting.Standing | None = None
         self._doubtful = self._refused = False
         self._depth, self.streams_checked, self.identity = 0, 0, b""
         self._undos: list[Callable[[], None]] = []
@@ -76,7 +82,9 @@ class Database(AbstractContextManager["Database"]):
                 raise StoreError(wrong)
             # Read before the database: another process may commit, and mark it, at any time.
             self.marked_commits = {} if self.commit_marker is None else self.commit_marker.read()
-            self._prepare()
+            open_checked(self)
+            if self.path is not None and self._standing is None:
+                self._opened = OpenedFile(self.path)
         except BaseException as error:
             self.close()
             self._explain(error)
@@ -88,7 +96,7 @@ class Database(AbstractContextManager["Database"]):
         if self._closed or self._refused:
             return f"Database({place}, {'closed' if self._closed else 'to be reopened'})"
         names = self.streams()
-        shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+        shown = ", ".join([*map(repr, names[:5]), *["..."] * (len(names) > 5)])
         (count,) = self.row("SELECT coalesce(sum(stage), 0) FROM heads")
         return f"Database({place}, {len(names)} streams: [{shown}], {count} batches)"
 
@@ -127,13 +135,13 @@ class Database(AbstractContextManager["Database"]):
         """The connection; opened again after a fork, and cleared of doubt."""
         if self._refused and not self._closed:
             raise self.error(STILL_IN_DOUBT)
+        if self._standing is not None and self._standing.changed():
+            self._disconnect()
         if self._connection is None:
             if self._closed:
                 raise StoreError("the agent was closed; make a new one to go on")
-            self._connection = self._connect()
-            # Python's connections refer to themselves: left alone, they keep their files open.
-            self._dropped = weakref.finalize(self, self._connection.close)
-            self._dropped.atexit = False
+            self._connect()
+        assert self._connection is not None
         if self._doubtful and not self._connection.in_transaction:
             self._overwrite_doubtful(self._connection)
         return self._connection
@@ -153,7 +161,7 @@ class Database(AbstractContextManager["Database"]):
 
     def insert(self, table: str, *row: Field) -> None:
         """Insert or replace a row, followed by its checksum."""
-        marks = ", ".join("?" * (len(row) + 1))
+        marks = "?, " * len(row) + "?"
         self.rows(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", *row, self.checksum(*row))
 
     @contextmanager
@@ -174,6 +182,7 @@ class Database(AbstractContextManager["Database"]):
             if not whole and not self.connection.in_transaction:
                 raise self.error("the transaction was broken off; nothing of it counts")
             if whole:
+                self.prepare_to_write()
                 self.check_file()
             self.rows("BEGIN IMMEDIATE" if whole else "SAVEPOINT part")
             try:
@@ -277,18 +286,17 @@ class Database(AbstractContextManager["Database"]):
             with suppress(OSError):
                 self.commit_marker.write(self.identity, self._commits)
         self._commits.clear()
-
-    def clear_commit_marker(self) -> None:
-        """Give up acknowledged commits that are missing from the database."""
-        if self.commit_marker is not None:
-            self.commit_marker.clear()
-        self.marked_commits = {}
+        if self._log_watch is not None and self._connection is not None:
+            self._log_watch.look(self._connection)
 
     def close(self) -> None:
-        """Close the connection; SQLite then copies its log into the database."""
+        """Close the connection; if it has written, SQLite then copies its log into the database."""
         with self.lock:
+            reader = self._opened is not None and not self._writing
             self._closed = True
             self._disconnect()
+            if reader and self.path is not None:
+                connecting.remove_empty_log(self.path)
 
     def before_fork(self) -> None:
         """Close the connection to a file, and let nobody open it again before `after_fork`."""
@@ -304,7 +312,7 @@ class Database(AbstractContextManager["Database"]):
         if self._connection is not None:
             self._dropped.detach()
             self._connection.close()
-            self._connection, self._opened = None, None
+            self._connection, self._opened, self._standing = None, None, None
             self._refused = self._refused or self._doubtful
 
     def _undo(self, statements: list[str]) -> None:
@@ -318,83 +326,64 @@ class Database(AbstractContextManager["Database"]):
 
     def _explain(self, error: BaseException) -> None:
         """Raise a `StoreError` that names the file, if the error is about the file."""
-        if (text := advice(error, PATIENCE_S)) is not None:
+        if (text := advice(error, connecting.PATIENCE_S)) is not None:
             raise self.error(text) from error
         if isinstance(error, StoreError) and not str(error).startswith(self._name):
             raise self.error(str(error)) from error
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            ":memory:" if self.path is None else self.path,
-            isolation_level=None,
-            check_same_thread=False,
-            timeout=PATIENCE_S,
-        )
-        connection.execute("PRAGMA temp_store = MEMORY")
-        if self.path is not None:
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-            if self.identity:  # it was open before
-                schema.is_empty(connection)  # whoever has read something has the log open
-                self._opened = OpenedFile(self.path)
-        return connection
-
-    def _prepare(self) -> None:
-        left = self.path is not None and left_log.is_left(self.path)
-        if schema.is_empty(self.connection):
-            self._create()
-        if not (earlier := migrations.is_earlier(self.connection)):
-            schema.check(self.connection)
-        if self.path is not None:
-            if (mode := self.row("PRAGMA journal_mode = WAL")[0]) != "wal":
-                raise StoreError(f"its folder does not allow a write-ahead log (got {mode!r})")
-            if os.path.getsize(self.path) <= SMALL or earlier:
-                self.check_pages()
-        self.identity, checksum = self.row("SELECT * FROM store") or (b"", b"")
-        if checksum != self.checksum() or not isinstance(self.identity, bytes):
-            raise StoreError("the store's identity is damaged; restore a backup")
-        if any(mark.identity != self.identity for mark in self.marked_commits.values()):
-            self._commits_missing("is of another store")
-        if self.path is not None:
-            if left:
-                left_log.write_again(self.connection, self.path, PATIENCE_S)
+    def _connect(self) -> None:
+        if self.path is None:
+            self._connection = connecting.in_memory()
+        elif self._writing:
+            self._connection = connecting.for_writing(self.path)
+        else:
+            self._connection, self._standing = connecting.for_reading(self.path)
+        # Python's connections refer to themselves: left alone, they keep their files open.
+        self._dropped = weakref.finalize(self, self._connection.close)
+        self._dropped.atexit = False
+        if self.path is not None and self._standing is None and self.identity:
+            schema.is_empty(self._connection)  # whoever has read something has the log open
             self._opened = OpenedFile(self.path)
-        if earlier:
-            migrations.migrate(self)
 
-    def _create(self) -> None:
-        if self.marked_commits:
-            self._commits_missing("has commits, but the database is empty")
-        if self.path is not None:
-            self.rows("PRAGMA journal_mode = WAL")
-        with self.transaction():
-            if schema.is_empty(self.connection):  # else another process was faster
-                schema.create(self.connection, os.urandom(16))
+    def prepare_to_write(self) -> None:
+        """Connect for writing; before that, no byte of the file and its log has changed.
 
-    def _commits_missing(self, why: str) -> None:
-        if not self.recover:
-            raise StoreError(
-                f"{self.path}-acknowledged {why}: acknowledged batches are missing; restore both "
-                f"files from a backup, or go on without them with Agent(..., recover=True)"
-            )
-        self.clear_commit_marker()
-
-    def check_pages(self) -> None:
-        """Read the whole database, and check that tables and indices agree.
+        Large files are read from end to end before: SQLite would write over what is good if its
+        list of free pages is damaged, and a batch that an index does not find would count twice.
 
         Raises:
-            StoreError: If the database is damaged.
+            StoreError: If the file cannot be written to, or is damaged.
         """
-        if self.recover and self._wrong_pages():
-            self.rows("REINDEX")
-        if wrong := self._wrong_pages():
-            raise self.error(f"it is damaged ({wrong}); restore a backup")
-
-    def _wrong_pages(self) -> str:
-        try:
-            (found,) = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
-        except sqlite3.DatabaseError as error:
-            if code(error) == "SQLITE_BUSY":
+        with self.lock:
+            if self._writing or self.path is None:
+                return
+            if not self.identity and self._connection is None:  # it is not open yet
+                self._writing = True
+                return
+            reader = self.connection
+            if self._standing is not None or not connecting.is_writable(self.path):
+                raise self.error(
+                    "it cannot be written to; check the permissions of file and folder"
+                )
+            self.check_file()
+            if (wrong := wrong_before_opening(self.path)) is not None:
+                raise self.error(wrong)
+            if self.identity:
+                check_pages_once(self)  # nothing is built on damage
+            # The reader is closed last: as long as it is open, nobody deletes the log.
+            self._dropped.detach()
+            self._connection, self._writing = None, True
+            try:
+                (mode,) = self.row("PRAGMA journal_mode = WAL")
+                if mode != "wal":
+                    raise self.error(f"its folder does not allow a write-ahead log (got {mode!r})")
+                if left_log.is_left(self.path):
+                    left_log.write_again(self.connection, self.path, connecting.PATIENCE_S)
+                self._opened = OpenedFile(self.path)
+            except BaseException as error:
+                self._disconnect()
+                self._writing = False
                 self._explain(error)
-            return str(error)
-        return "" if found == "ok" else str(found).replace("\n", " ")
+                raise
+            finally:
+                reader.close()

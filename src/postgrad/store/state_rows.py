@@ -8,12 +8,13 @@ binds it to the store, the stream and the stage.
 from postgrad.store.array_headers import ArrayHeaders
 from postgrad.store.checksum import Field
 from postgrad.store.database import Database
+from postgrad.store.guards.sqlite_errors import WAY_OUT
 from postgrad.store.schema import STAGES
 from postgrad.store.stored_state import StaleStateError, StoredState, StreamHead
 
 # Every so many stages the state is kept as a checkpoint; as time goes on ever fewer remain.
 EVERY = 64
-DAMAGED = "is damaged; restore a backup, or try Agent(..., recover=True)"
+DAMAGED = f"is damaged; {WAY_OUT}"
 
 _COLUMNS = (
     "stage, commits, chain, events, fixed_since, header, state, report_header, report, counters, "

@@ -1,13 +1,17 @@
 """The durable state of one stream: each batch and the state after it, in one transaction."""
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Any, NoReturn
 
 from postgrad.errors import StoreError
 from postgrad.store.array_headers import ArrayHeaders
 from postgrad.store.batch_rows import BatchRows
 from postgrad.store.changes.event_rows import EventRows
 from postgrad.store.database import Database
+from postgrad.store.guards.sqlite_errors import WAY_OUT
+from postgrad.store.opening.page_checks import check_pages, check_pages_once
 from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import DAMAGED, EVERY, StateRows
 from postgrad.store.stored_state import (
@@ -41,6 +45,9 @@ class Store:
     def __init__(self, database: Database, name: str):
         """Find the stream.
 
+        If a transaction is open and comes to nothing, the stream must be found again: it may not
+        be there, and its number be that of another one.
+
         Args:
             database: The database.
             name: The name of the stream.
@@ -51,7 +58,13 @@ class Store:
         self.database, self._name = database, name
         self.array_headers = ArrayHeaders(database)
         self.settings: str | None = None
+        if database.in_transaction:
+            database.on_undo(self._undone)
         self._find()
+
+    def _undone(self) -> None:
+        undone: Any = _Undone(self.database)
+        self._batches = self._states = self._events = undone
 
     def _find(self) -> None:
         if (found := find_stream(self.database, self._name)) is not None:
@@ -93,17 +106,12 @@ class Store:
             raise self.database.error(f"the last batches are missing, or one {DAMAGED}")
         mark = self.database.marked_commits.get(self._stream)
         if mark is not None and not mark.allows(head):
-            if not self.database.recover:
-                missing = mark.commits - head.commits
-                what = (
-                    f"{missing} acknowledged batches are" if missing else "an acknowledged batch is"
-                )
-                raise self.database.error(
-                    f"{what} missing: the database or its log was damaged or replaced, or written "
-                    f"by several that share no locks; restore all of its files from a backup, or "
-                    f"go on from the last good state with Agent(..., recover=True)"
-                )
-            head = self.rebuild(head.saved, None)
+            missing = mark.commits - head.commits
+            what = f"{missing} acknowledged batches are" if missing else "an acknowledged batch is"
+            raise self.database.error(
+                f"{what} missing: the database or its log was damaged or replaced, or written by "
+                f"several that share no locks; {WAY_OUT}"
+            )
         return head
 
     def is_current(self, head: StreamHead) -> bool:
@@ -218,6 +226,7 @@ class Store:
             self._states.update(head, new)
             if settings is not None:
                 self.database.insert("streams", self._stream, self._name, settings)
+                self.database.on_undo(functools.partial(setattr, self, "settings", self.settings))
             if fixed_arrays is not None:
                 self._states.insert_fixed_arrays(saved.fixed_since, *fixed_arrays)
             self._insert_events(new, [event])
@@ -226,20 +235,20 @@ class Store:
             self.settings = settings
         return new
 
-    def events(self, head: StreamHead | None) -> list[Event]:
+    def events(self, head: StreamHead) -> list[Event]:
         """All events up to a state, in the order in which they happened.
 
         Args:
-            head: The latest state; None if it is damaged.
+            head: The latest state.
 
         Raises:
             StaleStateError: If another process has written since `head` was read.
             StoreError: If an event is damaged or missing.
         """
         try:
-            return self._events.read(None if head is None else head.events)
+            return self._events.read(head.events)
         except StoreError:
-            if head is None or self.is_current(head):
+            if self.is_current(head):
                 raise
             raise StaleStateError from None
 
@@ -255,6 +264,7 @@ class Store:
         Raises:
             StoreError: If the batch, or the index of ids, is damaged.
         """
+        check_pages_once(self.database)
         for stage, batch in self._batches.where("id = ?", name):
             self.database.check_file()
             if batch.id != name:
@@ -278,8 +288,14 @@ class Store:
         Raises:
             StoreError: If a batch with an alarm is damaged.
         """
-        found = self._batches.where("alarm IS NOT NULL")
-        return [(stage, batch.alarm) for stage, batch in found if batch.alarm is not None]
+        unchecked = "batches" not in self.database.checked
+        count = self._batches.alarm_count() if unchecked else None
+        found = [(stage, batch.alarm) for stage, batch in self._batches.where("alarm IS NOT NULL")]
+        alarms = [(stage, alarm) for stage, alarm in found if alarm is not None]
+        # Another process may have written meanwhile: then there may be more of them.
+        if len(alarms) < len(found) or (count is not None and len(alarms) < count):
+            raise self.database.error(f"the index of alarms {DAMAGED}")
+        return alarms
 
     def latest(self) -> tuple[StreamHead, FixedArrays | None]:
         """The latest state, and the arrays that stages do not change.
@@ -310,26 +326,24 @@ class Store:
         """
         return self._states.fixed_arrays(saved.fixed_since)
 
-    def last_good(self, first: int) -> int:
-        """The last stage up to which all batches after stage `first` can be read."""
-        last = first
-        with suppress(StoreError, StaleStateError):
-            for stage, _ in self.batches(first + 1, STAGES - 2):
-                last = stage
-        return last
-
-    def verify(self, head: StreamHead) -> None:
+    def verify(self, head: StreamHead, *, pages: bool = True) -> None:
         """Read and check everything, as of one moment.
+
+        Args:
+            head: The latest state.
+            pages: Whether to read the pages of other streams too, and the list of streams.
 
         Raises:
             StaleStateError: If another process has written since `head` was read.
             StoreError: If anything is damaged or missing.
         """
-        self.database.check_pages()
+        if pages:
+            check_pages(self.database)
         with self.database.snapshot():
             if not self.is_current(head):
                 raise StaleStateError
-            check_streams(self.database)
+            if pages:
+                check_streams(self.database)
             self.array_headers.forget()
             for (number,) in self.database.rows("SELECT number FROM array_headers"):
                 self.array_headers.header(number)
@@ -340,27 +354,21 @@ class Store:
             for _ in self.batches(1, head.saved.stage):
                 pass
 
-    def rebuild(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> StreamHead:
-        """Replace a damaged state by one computed anew; batches after it are removed.
-
-        The number of the commit is above that of all acknowledged commits.
-        """
-        with self.database.transaction():
-            stored = self._states.commits()
-            known = stored if isinstance(stored, int) and stored < STAGES else 0
-            mark = self.database.marked_commits.get(self._stream)
-            acknowledged = 0 if mark is None else mark.commits
-            chain = self._batches.chain(saved.stage)
-            events = self._events.count()
-            head = StreamHead(saved, max(known, acknowledged) + 1, chain, events)
-            self._drop_after(saved, fixed_arrays)
-            self._states.insert("heads", head)
-            self.database.note(Commit(self._stream, None, head))
-        return head
-
     def _drop_after(self, saved: StoredState, fixed_arrays: FixedArrays | None) -> None:
         """Remove what is later than a state, and store its fixed arrays."""
         self._batches.drop_after(saved.stage)
         self._states.drop_after(saved.stage)
         if fixed_arrays is not None:
             self._states.insert_fixed_arrays(saved.fixed_since, *fixed_arrays)
+
+
+class _Undone:
+    """Stands for the rows of a stream that was found in a transaction that came to nothing."""
+
+    def __init__(self, database: Database):
+        self._database = database
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self._database.error(
+            "the transaction in which this agent was made has come to nothing; make it again"
+        )

@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+# The header of a state that was lost; others are lists.
+MISSING = ""
+# The kind of the event that later batches were removed; other kinds are the agent's.
+WENT_BACK = "went back"
+
 
 class StaleStateError(Exception):
     """Another process has written to the stream since the state was read."""
@@ -50,6 +55,11 @@ class StoredState:
     report: bytes
     counters: bytes
     fixed_since: int
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the state was lost, and is to be computed from checkpoints and batches."""
+        return self.header == MISSING
 
 
 @dataclass(frozen=True, slots=True)

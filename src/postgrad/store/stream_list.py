@@ -1,8 +1,11 @@
 """The list of a database's streams: name and settings of each."""
 
+import functools
 from collections.abc import Sequence
 
 from postgrad.store.database import Database
+from postgrad.store.guards.sqlite_errors import WAY_OUT
+from postgrad.store.opening.page_checks import check_indices, check_pages_once
 
 
 def find_stream(database: Database, name: str) -> tuple[int, str] | None:
@@ -12,12 +15,13 @@ def find_stream(database: Database, name: str) -> tuple[int, str] | None:
         StoreError: If the list is damaged.
     """
     found = database.row("SELECT * FROM streams WHERE name = ?", name)
-    if found is None:  # the name may be damaged
+    if found is None:  # the name may be damaged, or the index in which it was looked up
         check_new_streams(database)
+        check_indices(database, "streams")
         return None
     *row, checksum = found
     if checksum != database.checksum(*row):
-        raise database.error("the settings of the stream are damaged; restore a backup")
+        raise database.error(f"the settings of the stream are damaged; {WAY_OUT}")
     return row[0], row[2]
 
 
@@ -41,17 +45,13 @@ def check_new_streams(database: Database) -> int:
     rows = database.rows(select, before)
     for number, (*row, checksum) in enumerate(rows, start=before + 1):
         if checksum != database.checksum(*row) or row[0] != number:
-            raise database.error("the list of streams is damaged; restore a backup")
+            raise database.error(f"the list of streams is damaged; {WAY_OUT}")
     count = before + len(rows)
     if max(database.marked_commits, default=0) > count:
-        if not database.recover:
-            raise database.error(
-                "a stream that was acknowledged is missing; restore all files from a backup, "
-                "or go on without it with Agent(..., recover=True)"
-            )
-        database.clear_commit_marker()
-    if not database.in_transaction:  # else it may be undone
-        database.streams_checked = count
+        raise database.error(f"a stream that was acknowledged is missing; {WAY_OUT}")
+    if database.in_transaction and count > before:
+        database.on_undo(functools.partial(setattr, database, "streams_checked", before))
+    database.streams_checked = count
     return count
 
 
@@ -61,6 +61,7 @@ def stream_of_batch(database: Database, batch: str, streams: Sequence[str]) -> s
     Raises:
         StoreError: If the file cannot be read.
     """
+    check_pages_once(database)
     marks = ", ".join("?" * len(streams))
     found = database.row(
         f"SELECT name FROM streams WHERE name IN ({marks}) AND EXISTS "

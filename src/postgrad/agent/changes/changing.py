@@ -14,7 +14,6 @@ from postgrad.agent.changes.stream_events import (
     CORRECTED,
     RELEARNED,
     VERSIONS,
-    WENT_BACK,
     WITHDRAWN,
     correction_event,
     event,
@@ -30,21 +29,23 @@ from postgrad.agent.settings_check import (
     in_words,
     is_rebound,
 )
-from postgrad.agent.state_codec import StateCodec
+from postgrad.agent.shared_parts import SharedParts, shared_parts
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.beliefs import Belief
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.stream import Snapshot
 from postgrad.errors import BatchError, PostgradError, SettingError, StoreError
 from postgrad.problem.problem import Problem
-from postgrad.store import Event, StaleStateError, StreamHead
+from postgrad.store import WENT_BACK, Event, StaleStateError, StreamHead
+from postgrad.store.opening.connecting import is_writable
 
 
 class Changing(LookingBack):
     """What changes an agent besides new batches. It is of use as a part of `Agent` only."""
 
     _shared: bool
+    _parts: SharedParts
     _rebind: bool
+    _unstored: bool
     _changes: int | None
 
     def correct(self, id: str, batch: Any, *, x: Any = None) -> np.ndarray:  # noqa: A002
@@ -95,6 +96,7 @@ class Changing(LookingBack):
     def _replaced(self, id: str, rows: np.ndarray, x: np.ndarray | None) -> np.ndarray:  # noqa: A002
         key = as_name(id, BatchError, "id")
         with self._database.lock:
+            self._prepare_to_write()
             while True:
                 known = self._store.find(key)
                 if known is None:
@@ -142,12 +144,11 @@ class Changing(LookingBack):
             StoreError: If it could not be stored. Nothing has changed then, unless it says so.
         """
         with self._database.lock:
-            before = (self._stream, self._codec, self._past)
-            settings, bound = fingerprint(*self._parts()), self._codec.bound
+            before, bound = (self._parts, self._past), self._codec.bound
             start = self._stream.start.decision if x is None else x
             policy = BayesianSGD(problem, **self._options)
-            stream = Stream(policy, self._prior, start, self._alpha)
-            found = differences(settings, policy, self._prior, stream.start.decision, self._alpha)
+            parts = shared_parts(policy, self._prior, start, self._alpha)
+            found = parts.once(differences, self._parts.once(fingerprint))
             if refused := [one for one in found if not one.changeable]:
                 words = "; ".join(one.words for one in refused[:5])
                 raise SettingError(
@@ -156,9 +157,10 @@ class Changing(LookingBack):
                 )
             if not found:
                 return self.decision
+            self._prepare_to_write()
             try:
-                self._work_on(stream)
-                self._past.start = before[2].start
+                self._work_on(parts)
+                self._past.start = before[1].start
                 self._rebind = is_rebound(json.dumps({"bound": bound}), self._codec.bound)
                 self._load(found)
             except BaseException:
@@ -182,6 +184,7 @@ class Changing(LookingBack):
             StoreError: If it could not be stored. Nothing has changed then, unless it says so.
         """
         with self._database.lock:
+            self._prepare_to_write()
             while True:
                 whole = isinstance(stage, int | np.integer) and not isinstance(stage, bool)
                 if not whole or not 0 <= stage <= self.stage:
@@ -198,9 +201,9 @@ class Changing(LookingBack):
             self._alarms = None
             return self.decision
 
-    def _take_back(self, stream: Stream, codec: StateCodec, past: StoredHistory) -> None:
-        self._stream, self._codec, self._past = stream, codec, past
-        self._changes, self._rebind = None, False
+    def _take_back(self, parts: SharedParts, past: StoredHistory) -> None:
+        self._work_on(parts)
+        self._past, self._changes, self._rebind = past, None, False
         past.take_up(self._head, undone=True)
 
     def _changed(
@@ -229,17 +232,23 @@ class Changing(LookingBack):
 
     def _undone(self, stage: int) -> list[Event]:
         """The event of going back to a stage, if that undoes others."""
-        undoes = self._past.events.after(stage)
-        return [event(stage, WENT_BACK, **{"from": self.stage})] if undoes else []
+        log = self._past.events
+        if not log.after(stage):
+            return []
+        # Settings stay as they are, and with them what stored states refer to.
+        rebound = log.rebound() > stage
+        return [event(stage, WENT_BACK, **{"from": self.stage}, rebound=rebound)]
 
-    def _work_on(self, stream: Stream) -> None:
-        """Computes the stages of a stream from now on."""
-        self._stream, self._codec = stream, StateCodec(stream)
-        self._past = StoredHistory(stream, self._codec, self._store)
+    def _work_on(self, parts: SharedParts) -> None:
+        """Computes the stages of a problem from now on."""
+        self._parts, self._stream, self._codec = parts, parts.stream, parts.codec
+        self._past = StoredHistory(parts.stream, parts.codec, self._store)
 
-    def _parts(self) -> tuple[BayesianSGD, Belief, np.ndarray, float]:
-        """What settings are about."""
-        return self._stream.policy, self._prior, self._stream.start.decision, self._alpha
+    def _prepare_to_write(self) -> None:
+        """Connects for writing, and stores what could not be stored before."""
+        self._database.prepare_to_write()
+        if self._unstored:
+            self._load()
 
     def _settings(self) -> str:
         """What the agent is made of, as it is stored."""
@@ -247,30 +256,25 @@ class Changing(LookingBack):
         created = versions_now() if kept is None else json.loads(kept).get("versions")
         settings: dict[str, Any] = {"iterations": self.iterations, "versions": created}
         if self._shared or self._database.path is not None:  # else nobody comes again
-            found = json.loads(fingerprint(*self._parts()))
+            found = json.loads(self._parts.once(fingerprint))
             start = self._stream.start.decision.tolist()
             settings |= {**found, "start": start, "bound": self._codec.bound}
         return json.dumps(settings)
 
     def _take_up(self, accept_change: bool) -> None:
         """Begins the stream, or goes on with it."""
-        self._rebind, self._changes = False, None
+        self._rebind, self._unstored, self._changes = False, False, None
         kept, found = self._store.settings, []
         if kept is None:
             kept = self._store.create(self._settings(), self._codec.save(self._stream.start))
         if kept is not None:
             with self._database.reading():
-                found = differences(kept, *self._parts())
+                found = self._parts.once(differences, kept)
                 self._rebind = is_rebound(kept, self._codec.bound)
                 self._past.start = first_decision(kept, self._stream.start.decision)
             if found and not (accept_change and all(one.changeable for one in found)):
                 raise self._database.error(in_words(found))
-        try:
-            self._load(found)
-        except StoreError:
-            if not self._database.recover:
-                raise
-            self._rebuild()
+        self._load(found)
 
     def _load(self, changed: Sequence[Difference] = ()) -> None:
         """Takes up what is in the store.
@@ -282,19 +286,36 @@ class Changing(LookingBack):
             with self._database.reading(), suppress(StaleStateError):
                 (head, fixed_arrays), self._alarms = self._store.latest(), None
                 self._past.take_up(head)
-                log = self._past.events
-                now, kind = self._past.restored(head.saved, fixed_arrays, self._rebind)
+                log, self._unstored = self._past.events, False
+                if head.saved.is_missing:  # the file was recovered
+                    now, kind = self._past.found_again(head.saved.stage, self._rebind)
+                else:
+                    now, kind = self._past.restored(head.saved, fixed_arrays, self._rebind)
                 if changed:
                     now, head = self._changed(now, head, changed)
-                elif kind is not None:
-                    again = event(head.saved.stage, kind, rebound=kind == RELEARNED)
-                    head = self._amended(now, head, again, settings=self._settings())
                 elif self._changes is not None and self._changes != log.changes:
                     raise StoreError("another process has changed the problem; make a new agent")
-                self._rebind = False
+                elif head.saved.is_missing or kind is not None:
+                    self._unstored = not is_writable(self._database.path)
+                    if not self._unstored:
+                        head = self._stored(now, head, kind)
+                self._rebind = self._past.only_start = self._rebind and self._unstored
                 self._move(now, head)
                 self._changes = self._past.events.changes
                 return
+
+    def _stored(self, now: Snapshot, head: StreamHead, kind: str | None) -> StreamHead:
+        """Stores a state in place of one that is lost, or of other arrays than today's.
+
+        Args:
+            now: The state.
+            head: The latest state of the store.
+            kind: What is to be on record; None, if the state is the one that was lost.
+        """
+        if kind is None:
+            return self._store.go_back(head, self._codec.save(now), self._codec.save_fixed(now))
+        again = event(head.saved.stage, kind, rebound=kind == RELEARNED)
+        return self._amended(now, head, again, settings=self._settings())
 
     def _amended(self, now: Snapshot, head: StreamHead, why: Event, **others: Any) -> StreamHead:
         """Stores a state in place of the latest one, on record."""
@@ -303,7 +324,7 @@ class Changing(LookingBack):
 
     def _move(self, now: Snapshot, head: StreamHead, before: Snapshot | None = None) -> None:
         """Takes up a state; if a transaction that is open comes to nothing, the one before."""
-        if self._database.in_transaction:
+        if self._database.in_transaction and hasattr(self, "_now"):
             self._database.on_undo(functools.partial(self._move_back, self._now, self._head))
         self._now, self._head, self._before = now, head, before
         self._past.take_up(head)
@@ -312,11 +333,3 @@ class Changing(LookingBack):
         self._now, self._head, self._before, self._alarms = now, head, None, None
         self._past.take_up(head, undone=True)
         self._store.array_headers.forget()
-
-    def _rebuild(self) -> None:
-        """Computes the last state anew, from the last good checkpoint and the batches after it."""
-        base = self._store.checkpoint(1 << 62)
-        last = self._store.last_good(0 if base is None else base.stage)
-        now, self._alarms = self._past.snapshot(last), None
-        self._now = now
-        self._head = self._store.rebuild(self._codec.save(now), self._codec.save_fixed(now))

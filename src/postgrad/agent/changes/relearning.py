@@ -23,6 +23,8 @@ class Relearning:
 
     Attributes:
         start: x_1, as the file has it.
+        only_start: Whether states that are kept refer to something else, which could not be put on
+            record.
     """
 
     def __init__(self, stream: Stream, codec: StateCodec, store: Store, until: int | None = None):
@@ -36,7 +38,7 @@ class Relearning:
                 one.
         """
         self._stream, self._codec, self._store, self._until = stream, codec, store, until
-        self.start = stream.start.decision
+        self.start, self.only_start = stream.start.decision, False
         self._head: StreamHead | None = None
         self._log: EventLog | None = None
 
@@ -55,9 +57,9 @@ class Relearning:
             StoreError: If it is damaged.
         """
         if self._log is None:
+            assert self._head is not None
             with self._store.database.reading():
-                none = self._head is not None and self._head.events == 0
-                rows = [] if none else self._store.events(self._head)
+                rows = self._store.events(self._head) if self._head.events else []
                 created = json.loads(self._store.settings or "{}").get("versions")
                 self._log = EventLog(rows, created)
         return self._log
@@ -165,7 +167,7 @@ class Relearning:
 
     def kept(self, stage: int) -> Snapshot:
         """The last snapshot that is kept, not after a stage, and made of today's arrays."""
-        while (kept := self._store.checkpoint(stage)) is not None:
+        while not self.only_start and (kept := self._store.checkpoint(stage)) is not None:
             if kept.stage < self.events.rebound(self._until):
                 break
             # they were there: another process has thinned them out

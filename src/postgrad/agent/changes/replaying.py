@@ -9,7 +9,6 @@ from postgrad.agent.changes.stream_events import (
     CHANGED,
     CORRECTED,
     RELEARNED,
-    WENT_BACK,
     WITHDRAWN,
 )
 from postgrad.agent.changes.versions import told_apart, versions_now
@@ -17,7 +16,7 @@ from postgrad.agent.record import Replay, ReplayPart
 from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.engine.stream import Snapshot
-from postgrad.store import Store
+from postgrad.store import WENT_BACK, Store
 
 _UNKNOWN = "computed for a problem that was changed since; pass it in `earlier`"
 _REPLACED = "computed by a search, or learned by a rule, that was replaced since"

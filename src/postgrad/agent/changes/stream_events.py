@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from postgrad.store import Batch, Event
+from postgrad.store import WENT_BACK, Batch, Event
 
 # The kinds of events. All but other versions replace the state, so that the stages up to them are
 # not what the state follows from.
 VERSIONS, ANEW, RELEARNED = "versions", "search anew", "relearned"
-CORRECTED, WITHDRAWN, CHANGED, WENT_BACK = "corrected", "withdrawn", "changed", "went back"
+CORRECTED, WITHDRAWN, CHANGED = "corrected", "withdrawn", "changed"
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class EventLog:
     @property
     def first_decision(self) -> np.ndarray | None:
         """x_1, if the agent is made with another one since."""
-        for _, one in self.in_force:
+        for one in self.all:
             if one.kind == CHANGED:
                 return np.asarray(one.details["x"], float)
         return None
@@ -178,6 +178,14 @@ class EventLog:
             if before.event >= number:
                 return before.rows, before.x
         return batch.rows, batch.x
+
+    def versions_since(self, stage: int) -> list[dict[str, str] | None]:
+        """The versions that computed the stages after `stage`, as far as known, in order."""
+        found = [self.versions(stage)]
+        for _, one in self.in_force:
+            if one.kind == VERSIONS and one.stage > stage:
+                found.append(one.details["versions"])
+        return found
 
     def versions(self, stage: int) -> dict[str, str] | None:
         """The versions that computed the stage after `stage`, as far as known."""

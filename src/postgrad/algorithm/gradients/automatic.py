@@ -23,9 +23,7 @@ class Automatic(Gradient):
     unbiased: ClassVar[bool] = True
     along_paths: ClassVar[bool] = True
 
-    def surrogate(
-        self, problem: Problem, x: Decision, sample: Sample
-    ) -> tuple[Array, Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """That of the chosen estimator; the choice is made when the program is traced."""
         return self.choice(problem, x, sample.theta).surrogate(problem, x, sample)
 

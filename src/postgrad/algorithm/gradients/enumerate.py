@@ -21,16 +21,14 @@ class Enumerate(Gradient):
 
     unbiased: ClassVar[bool] = True
 
-    def surrogate(
-        self, problem: Problem, x: Decision, sample: Sample
-    ) -> tuple[Array, Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """H(x, theta)."""
         law = problem.model(x, sample.theta)
         values = law.enumerate_support(expand=False)
         costs = jax.vmap(lambda xi: problem.cost(x, xi))(values)
         likely = jnp.exp(jax.vmap(law.log_prob)(values))
         expected = jnp.sum(likely * costs)
-        return expected, expected, jnp.sum(likely * jnp.square(costs))
+        return expected, expected
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """The values must be finitely many."""

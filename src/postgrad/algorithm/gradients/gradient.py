@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
@@ -62,8 +61,8 @@ class Gradient(Module):
     @abc.abstractmethod
     def surrogate(
         self, problem: Problem, x: Decision, sample: Sample
-    ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
-        """The number to differentiate in x, the cost itself, and its square."""
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The number to differentiate in x, and the cost itself."""
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
         """Whether `Sample.baseline` makes a difference: in a score, if the model depends on x."""
@@ -85,9 +84,17 @@ class Gradient(Module):
         """
         kind = problem.kind(x, theta)
         if self.uses_score and kind.support_depends_on_decision:
+            instead = (
+                "use Pathwise(), as its draws are differentiable"
+                if kind.has_rsample
+                else "its draws are not differentiable either. Give it as `observation`, to learn "
+                "from, and as `model` a law of xi for the cost whose support is fixed, or whose "
+                "draws are differentiable: one draw for each unit, which the cost adds up, or a "
+                "smooth approximation (docs/deciding.md)"
+            )
             raise GradientError(
                 f"a score needs a support that does not depend on x, but that of {kind.name} does; "
-                f"use Pathwise() if its draws are differentiable"
+                f"{instead}"
             )
 
     def draws(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
@@ -102,7 +109,7 @@ class Gradient(Module):
 
 def score_surrogate(
     problem: Problem, log_f: Callable[[Decision, Array], Array], x: Decision, sample: Sample
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array]:
     """h + (h - b) log_f with xi ~ f(.; x, theta) held fixed.
 
     Its derivative is grad_x h(x, xi) + (h(x, xi) - b) grad_x log_f(x, xi).
@@ -110,4 +117,4 @@ def score_surrogate(
     # at a fixed x, as some draws refuse to be differentiated
     xi = problem.model(lax.stop_gradient(x), sample.theta).sample(sample.key)
     h = problem.cost(x, xi)
-    return h + lax.stop_gradient(h - sample.baseline) * log_f(x, xi), h, jnp.square(h)
+    return h + lax.stop_gradient(h - sample.baseline) * log_f(x, xi), h

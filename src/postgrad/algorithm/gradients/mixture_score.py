@@ -20,9 +20,7 @@ class MixtureScore(Gradient):
     uses_score: ClassVar[bool] = True
     uses_mixture: ClassVar[bool] = True
 
-    def surrogate(
-        self, problem: Problem, x: Decision, sample: Sample
-    ) -> tuple[Array, Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """Both terms at one draw."""
         assert sample.mixture is not None  # `uses_mixture`
         log_f_hat = functools.partial(sample.mixture.log_mixture, problem.model)

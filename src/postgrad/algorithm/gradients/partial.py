@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
@@ -19,12 +18,10 @@ class Partial(Gradient):
 
     unbiased: ClassVar[bool] = False
 
-    def surrogate(
-        self, problem: Problem, x: Decision, sample: Sample
-    ) -> tuple[Array, Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """The cost with xi held fixed."""
         cost = problem.cost(x, problem.model(lax.stop_gradient(x), sample.theta).sample(sample.key))
-        return cost, cost, jnp.square(cost)
+        return cost, cost
 
     def has_values(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
         """Where the model depends on x, no function has this gradient."""

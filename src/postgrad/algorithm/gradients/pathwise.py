@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.gradients.gradient import Gradient, Sample
@@ -27,13 +26,11 @@ class Pathwise(Gradient):
     unbiased: ClassVar[bool] = True
     along_paths: ClassVar[bool] = True
 
-    def surrogate(
-        self, problem: Problem, x: Decision, sample: Sample
-    ) -> tuple[Array, Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """The cost along the path of one draw."""
         xi = computed_once(problem.model(x, sample.theta).sample(sample.key), sample.key)
         cost = problem.cost(x, xi)
-        return cost, cost, jnp.square(cost)
+        return cost, cost
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:
         """If the model depends on x, draws must be differentiable in x."""

@@ -21,9 +21,7 @@ class Score(Gradient):
     unbiased: ClassVar[bool] = True
     uses_score: ClassVar[bool] = True
 
-    def surrogate(
-        self, problem: Problem, x: Decision, sample: Sample
-    ) -> tuple[Array, Array, Array]:
+    def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """Both terms at one draw."""
         return score_surrogate(
             problem, lambda x, xi: log_density(problem.model(x, sample.theta), xi), x, sample

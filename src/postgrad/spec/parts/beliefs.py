@@ -9,7 +9,8 @@ from pydantic import Field
 from postgrad import beliefs
 from postgrad.spec.parts.toml_table import Number, Positive, Share, TomlTable
 
-_MOST_POINTS = 1_000_000
+# Points of a grid, or of the grids of all items that are decided together.
+MOST_POINTS = 1_000_000
 
 # One rate of forgetting, several of which the right one is learned, or none.
 Forget = Share | Annotated[list[Share], Field(min_length=1, max_length=32)] | None
@@ -46,9 +47,17 @@ class GridBelief(TomlTable):
 
     def check(self) -> None:
         """See `TomlTable`."""
-        sizes = (v.points if isinstance(v, Levels) else len(v) for v in self.levels.values())
-        if (size := math.prod(sizes)) > _MOST_POINTS:
-            raise ValueError(f"the grid has {size} points; at most {_MOST_POINTS} are allowed")
+        if self.size > MOST_POINTS:
+            raise ValueError(
+                f"the grid has {self.size} points, one for each rate in `forget`; at most "
+                f"{MOST_POINTS} are allowed"
+            )
+
+    @property
+    def size(self) -> int:
+        """How many points have a weight of their own."""
+        levels = (v.points if isinstance(v, Levels) else len(v) for v in self.levels.values())
+        return math.prod(levels) * (len(self.forget) if isinstance(self.forget, list) else 1)
 
     @property
     def parameters(self) -> set[str]:

@@ -137,8 +137,11 @@ def _lines(file: Any, follow: bool) -> Iterator[str]:
     while True:
         line += file.readline(_LONGEST + 1 - len(line))
         if line.endswith(b"\n") or (line and not follow and len(line) <= _LONGEST):
-            with reworded(f"line {count} must be UTF-8 text", DataError, UnicodeDecodeError):
-                yield line.decode("utf-8-sig")
+            try:
+                text = line.decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise DataError(f"line {count} must be UTF-8 text: {error}") from error
+            yield text
             line, count = b"", count + 1
         elif len(line) > _LONGEST:
             raise DataError(f"line {count} has more than {_LONGEST} characters")

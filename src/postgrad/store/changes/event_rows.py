@@ -5,6 +5,7 @@ wherever it stood.
 """
 
 from postgrad.store.database import Database
+from postgrad.store.guards.sqlite_errors import WAY_OUT
 from postgrad.store.schema import STAGES
 from postgrad.store.stored_state import Event
 
@@ -26,11 +27,11 @@ class EventRows:
         """How many events there are, unchecked."""
         return int(self._database.row(f"SELECT count(*) {_FROM}", *self._ends)[0])
 
-    def read(self, count: int | None) -> list[Event]:
+    def read(self, count: int) -> list[Event]:
         """All events, in the order in which they happened.
 
         Args:
-            count: How many there are, as the latest state says; None if that is damaged.
+            count: How many there are, as the latest state says.
 
         Raises:
             StoreError: If an event is damaged or missing.
@@ -39,10 +40,10 @@ class EventRows:
         for number, (*fields, checksum) in enumerate(rows, start=1):
             right = fields[0] == self._first + number
             if not right or checksum != self._database.checksum(*fields):
-                raise self._database.error(f"event {number} is damaged; restore a backup")
-        if count is not None and len(rows) != count:
+                raise self._database.error(f"event {number} is damaged; {WAY_OUT}")
+        if len(rows) != count:
             found = f"{len(rows)} events are on record, {count} were"
-            raise self._database.error(f"{found}; restore a backup")
+            raise self._database.error(f"{found}; {WAY_OUT}")
         return [Event(*fields) for _, *fields, _ in rows]
 
     @property

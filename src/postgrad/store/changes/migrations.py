@@ -5,14 +5,19 @@ not the store's to know: the agent migrates them.
 """
 
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from postgrad.errors import StoreError
-from postgrad.store.checksum import Field, digest
+from postgrad.store.checksum import digest
+from postgrad.store.opening.connecting import is_writable
 from postgrad.store.schema import APPLICATION, STAGES, TABLES, VERSION, definitions, pragma
 
 if TYPE_CHECKING:
     from postgrad.store.database import Database
+
+# What to do about damage: recovery knows the present format only.
+INSTEAD = "restore a backup with `postgrad store restore`"
 
 _STATE_2 = """
     stage INTEGER NOT NULL, commits INTEGER NOT NULL, chain BLOB NOT NULL,
@@ -84,19 +89,31 @@ def is_earlier(connection: sqlite3.Connection) -> bool:
 
 
 def migrate(database: "Database") -> None:
-    """Rewrite a file of an earlier format, whose pages have been checked.
+    """Rewrite a file of an earlier format, whose pages and identity have been checked.
 
     Raises:
-        StoreError: If a row is damaged, or batches that were acknowledged are missing; nothing has
-            been changed then.
+        StoreError: If a row is damaged, batches that were acknowledged are missing, or the file
+            cannot be written to. No byte of it has changed then.
     """
+    with database.snapshot():
+        if not is_earlier(database.connection):  # another process was faster
+            return
+        version = pragma(database.connection, "user_version")
+        _check_rows(database, version)
+    if not is_writable(database.path):
+        raise StoreError(
+            f"its format, {version}, is of an earlier postgrad. It is rewritten when it is opened, "
+            f"but it cannot be written to: check the permissions of file and folder, or copy the "
+            f"file to where it can"
+        )
+    database.prepare_to_write()
     with database.transaction():
         version = pragma(database.connection, "user_version")
         if version == VERSION:  # another process was faster
             return
         chains = {}
         if version == 1:
-            if definitions(database.connection)["batches"] != TABLES["batches"]:
+            if _has_contexts(database):
                 chains = _rewritten_batches(database)
             _renamed(database, "layouts", "array_headers")
             _renamed(database, "stills", "fixed_arrays")
@@ -108,20 +125,55 @@ def migrate(database: "Database") -> None:
         database.rows(f"PRAGMA user_version = {VERSION}")
 
 
+def _check_rows(database: "Database", version: int) -> None:
+    """Check all that is rewritten; inside the transaction a refusal would not leave all bytes."""
+    tables = ("heads", "checkpoints", *(("layouts", "stills") if version == 1 else ()))
+    for table in tables:
+        for *fields, checksum in database.rows(f"SELECT * FROM {table}"):
+            if checksum != database.checksum(*fields):
+                raise _damaged("a state")
+    for stream, commits, chain in database.rows("SELECT stream, commits, chain FROM heads"):
+        mark = database.marked_commits.get(stream)
+        if mark is not None:
+            other = mark.chain is not None and mark.chain != chain
+            if mark.commits > commits or (mark.commits == commits and other):
+                raise StoreError(f"acknowledged batches are missing; {INSTEAD}")
+    if version == 1 and _has_contexts(database):
+        _check_batches(database)
+
+
+def _check_batches(database: "Database") -> None:
+    old, before = b"", -1
+    for place, stream, *fields, chain in _batches(database, "batches"):
+        if place != before + 1:  # the first of a stream
+            old = database.checksum(stream)
+            if place != stream * STAGES + 1:
+                raise _damaged("a batch")
+        if chain != digest(old, place, *fields):
+            raise _damaged("a batch")
+        old, before = chain, place
+    for stream, stage in database.rows("SELECT stream, stage FROM heads WHERE stage > 0"):
+        place = stream * STAGES + stage
+        if database.row("SELECT 1 FROM batches WHERE place = ?", place) is None:
+            raise _damaged("a batch")
+
+
+def _has_contexts(database: "Database") -> bool:
+    return definitions(database.connection)["batches"] != TABLES["batches"]
+
+
+def _batches(database: "Database", table: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table of batches, in order, read in chunks."""
+    last = -1
+    select = f"SELECT * FROM {table} WHERE place > ? ORDER BY place LIMIT 256"
+    while rows := database.rows(select, last):
+        yield from rows
+        last = rows[-1][0]
+
+
 def _rewritten_states(database: "Database", table: str, chains: dict[int, bytes]) -> None:
     """Give the rows of `heads` or `checkpoints` the column `events`, and chains that changed."""
     rows = database.rows(f"SELECT * FROM {table}")
-    for *fields, checksum in rows:
-        stream, _, commits, chain, *_ = fields
-        if checksum != database.checksum(*fields):
-            raise _damaged("a state")
-        mark = database.marked_commits.get(stream)
-        if table == "heads" and mark is not None:
-            other = mark.chain is not None and mark.chain != chain
-            if mark.commits > commits or (mark.commits == commits and other):
-                raise StoreError(
-                    "acknowledged batches are missing; restore all of its files from a backup"
-                )
     database.rows(f"DROP TABLE {table}")
     database.rows(TABLES[table])
     for stream, stage, commits, chain, *rest, _ in rows:
@@ -132,9 +184,6 @@ def _rewritten_states(database: "Database", table: str, chains: dict[int, bytes]
 def _renamed(database: "Database", old: str, new: str) -> None:
     """Rename a table whose columns have other names only: the checksums stay as they are."""
     rows = database.rows(f"SELECT * FROM {old}")
-    for *fields, checksum in rows:
-        if checksum != database.checksum(*fields):
-            raise _damaged("a state")
     database.rows(f"DROP TABLE {old}")
     database.rows(TABLES[new])
     for row in rows:
@@ -148,36 +197,14 @@ def _rewritten_batches(database: "Database") -> dict[int, bytes]:
     database.rows("ALTER TABLE batches RENAME TO earlier_batches")
     database.rows(TABLES["batches"])
     chains: dict[int, bytes] = {}
-    old = new = b""
-    before = -1
-    last = -1
-    while rows := database.rows(
-        "SELECT * FROM earlier_batches WHERE place > ? ORDER BY place LIMIT 256", last
-    ):
-        for place, stream, name, context, *fields, chain in rows:
-            if place != before + 1:  # the first of a stream
-                old = new = database.checksum(stream)
-                if place != stream * STAGES + 1:
-                    raise _damaged("a batch")
-            if chain != digest(old, place, name, context, *fields):
-                raise _damaged("a batch")
-            kept: tuple[Field, ...] = (name, *fields)
-            old, new, before = chain, digest(new, place, *kept), place
-            chains[place] = new
-            insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            database.rows(insert, place, stream, *kept, new)
-            last = place
+    for place, stream, name, _, *fields, _ in _batches(database, "earlier_batches"):
+        before = chains.get(place - 1) or database.checksum(stream)
+        chains[place] = digest(before, place, name, *fields)
+        insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        database.rows(insert, place, stream, name, *fields, chains[place])
     database.rows("DROP TABLE earlier_batches")
-    for stream, stage, chain in database.rows("SELECT stream, stage, chain FROM heads"):
-        if (
-            stage
-            and database.row("SELECT 1 FROM batches WHERE place = ?", stream * STAGES + stage)
-            is None
-        ):
-            raise _damaged("a batch")
-        chains.setdefault(stream * STAGES, chain)
     return chains
 
 
 def _damaged(what: str) -> StoreError:
-    return StoreError(f"{what} is damaged or missing; restore a backup")
+    return StoreError(f"{what} is damaged or missing; {INSTEAD}")

@@ -15,7 +15,7 @@ _PIECE = 1 << 20
 
 
 def is_left(path: str) -> bool:
-    """Whether there is a log beside a database that is not open yet."""
+    """Whether there is something in the log beside a database."""
     try:
         return os.path.getsize(f"{path}-wal") > 0
     except OSError:

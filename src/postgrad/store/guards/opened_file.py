@@ -7,8 +7,10 @@ that were acknowledged would be lost without a word.
 """
 
 import os
+import stat
 import weakref
 
+_NO_FILE = "it must be a plain file, and is a folder, a pipe or a device; choose another path"
 _LINKED = (
     "the file has another name (a hard link), and who writes under that name has another log; "
     "remove the other name, or copy the file instead"
@@ -30,21 +32,25 @@ def wrong_before_opening(path: str) -> str | None:
         if other.names[0] == path and (wrong := other.wrong()) is not None:
             return wrong
     try:
-        return _LINKED if os.stat(path).st_nlink > 1 else None
+        found = os.stat(path)
     except FileNotFoundError:
         return None
+    if not stat.S_ISREG(found.st_mode):
+        return _NO_FILE
+    return _LINKED if found.st_nlink > 1 else None
 
 
 class OpenedFile:
-    """The file of a database and its log, as they are when this is made.
+    """The file of a database and its log, if it has one, as they are when this is made.
 
     Attributes:
-        names: Both.
+        names: Their names.
     """
 
     def __init__(self, path: str):
         """Args: the file, which is open, and from which something was read."""
-        self.names = (path, f"{path}-wal")
+        log = f"{path}-wal"
+        self.names = (path, log) if os.path.exists(log) else (path,)
         self._opened = [_inode(os.stat(name)) for name in self.names]
         _all.add(self)
 
@@ -67,3 +73,8 @@ _all: "weakref.WeakSet[OpenedFile]" = weakref.WeakSet()
 
 def _inode(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
+
+
+def is_open_here(path: str) -> bool:
+    """Whether a database of this process has a file open."""
+    return any(other.names[0] == path for other in list(_all))

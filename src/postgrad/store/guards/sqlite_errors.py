@@ -2,14 +2,17 @@
 
 import sqlite3
 
+# What to do about damage. Both commands keep what they replace.
+WAY_OUT = "restore a backup with `postgrad store restore`, or run `postgrad store recover`"
+
 _ADVICE = {
     "SQLITE_BUSY": "another process has kept it locked for {patience:g} s; try again, or end it",
     "SQLITE_LOCKED": "another process keeps it locked; try again, or end it",
     "SQLITE_FULL": "the disk is full; nothing of this batch counts: make room and observe it again",
     "SQLITE_READONLY": "it cannot be written to; check the permissions of file and folder",
     "SQLITE_CANTOPEN": "it cannot be opened; check that the folder exists and may be written to",
-    "SQLITE_NOTADB": "it is no SQLite database, or its first bytes are damaged; restore a backup",
-    "SQLITE_CORRUPT": "it is damaged; restore a backup, or try Agent(..., recover=True)",
+    "SQLITE_NOTADB": f"it is no SQLite database, or its first bytes are damaged; {WAY_OUT}",
+    "SQLITE_CORRUPT": f"it is damaged; {WAY_OUT}",
     "SQLITE_IOERR": "the disk failed or is full; nothing of this batch counts: observe it again",
 }
 

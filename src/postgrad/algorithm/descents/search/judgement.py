@@ -11,6 +11,7 @@ from postgrad.algorithm.descents.search.looks import Kind, Seen, known_error
 from postgrad.algorithm.descents.search.state import Carry
 
 _BEYOND_NOISE = 2.0  # standard errors
+_ROUNDING = 1e-11  # of a mean cost
 
 
 class Judgement(NamedTuple):
@@ -66,18 +67,20 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
         never, exact = jnp.asarray(False), jnp.zeros(())
         return Judgement(good, good, seen.value, seen.values, explained, elsewhere, exact, never)
     # Each coordinate is judged by itself, until the last step looks at what that made.
-    last = near & look.last
+    last = near & look.last & (carry.slack > 0.0)
     alone = near & ~last & carry.explained & explained & finite
     parts, change = taken_by_coordinate(held.lane, look.at[0], seen.slope)
     taken = jnp.where(alone, parts, good | last)
-    value = jnp.where(alone, held.lane.value + change, seen.value)
+    # Where all coordinates are taken, nothing was put together.
+    guessed = alone & ~(jnp.all(parts | (move == 0.0)) & lower)
+    value = jnp.where(guessed, held.lane.value + change, seen.value)
     shares = 0.5 * (seen.slopes + held.slopes) * move
-    values = jnp.where(alone, held.values + shares @ taken, seen.values)
+    values = jnp.where(guessed, held.values + shares @ taken, seen.values)
     bend = 0.5 * jnp.abs((seen.slope - held.lane.slope) * move)
-    slack = jnp.where(alone, carry.slack + jnp.sum(jnp.where(taken, bend, 0.0)), 0.0)
+    slack = jnp.where(guessed, carry.slack + jnp.sum(jnp.where(taken, bend, 0.0)), 0.0)
     good = good | alone | last
     slack = jnp.where(good, slack, carry.slack)
-    worse = jnp.mean(seen.values - carry.sure.values) > 0.0
+    worse = jnp.mean(seen.values - carry.sure.values) > _ROUNDING * seen.size
     falls = (last & worse) | (near & carry.explained & ~explained)
     return Judgement(good, taken, value, values, explained, elsewhere, slack, falls)
 
@@ -91,7 +94,7 @@ def _is_lower(carry: Carry, seen: Seen, noisy: bool) -> Bool[Array, ""]:
     downhill = look.is_of(Kind.NEAR) & carry.explained
     promised = saving(carry.held.lane, carry.matrix, carry.step)
     ahead = jnp.where(look.is_of(Kind.OTHER) & carry.explained, jnp.maximum(promised, 0.0), 0.0)
-    needed = jnp.where(downhill, 1e-11 * seen.size + blur, -_BEYOND_NOISE * error - ahead)
+    needed = jnp.where(downhill, _ROUNDING * seen.size + blur, -_BEYOND_NOISE * error - ahead)
     here = look.is_of(Kind.NEAR) | (look.is_of(Kind.JUDGE) & (carry.candidate == 0))
     needed = jnp.where(here & ~downhill, 0.0, needed)
     down = jnp.mean(better)

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
+from postgrad.numerics.every_run import in_every_run
 from postgrad.numerics.positive_solve import positive_solve
 from postgrad.problem.feasible import FeasibleSet
 
@@ -13,8 +14,11 @@ FAR = 1e150  # no limit; and a square that is still a number
 # One look changes a curvature by this factor at most.
 _FASTEST = 100.0
 _SHORTEST = 1e-9  # the shortest reach, relative to x
+_ROUNDING = 1e-12  # steps shorter than this, relative to x, tell nothing
 _LEAST = 1e-8  # the smallest curvature, relative to the largest, of a matrix that is measured
-_PROJECTIONS = 40  # steps of the quadratic programme where a constraint is active
+# Where a constraint is active: steps of the quadratic programme at most, and the relative change
+# from which on it has converged.
+_PROJECTIONS, _CONVERGED = 40, 1e-3
 
 
 class Lane(NamedTuple):
@@ -71,7 +75,9 @@ def after_look(
         alone: Whether each coordinate has a reach of its own, rather than all a common one.
     """
     move, change = at - lane.x, slope - lane.slope
-    moved = (jnp.abs(move) > 0.0) & jnp.isfinite(value) & learns
+    # At the minimum, steps are as long as rounding makes them.
+    away = jnp.abs(move) > _ROUNDING * (jnp.abs(lane.x) + jnp.abs(at))
+    moved = away & jnp.isfinite(value) & learns
     # Between two kinks of few draws a cost is straight: too short a step tells nothing.
     moved = moved & ~(jnp.maximum(jnp.abs(change), lane.bend * jnp.abs(move)) < blur)
     secant = jnp.abs(change) / jnp.where(moved, jnp.abs(move), 1.0)
@@ -85,7 +91,7 @@ def after_look(
     longer = jnp.where(far if alone else jnp.any(far), 4.0 * lane.reach, lane.reach)
     # To blame are coordinates that bend more than was thought; if there are none, all.
     beyond = jnp.abs(change) > 2.0 * lane.bend * jnp.abs(move)
-    beyond = (beyond | ~jnp.any(beyond) | ~jnp.isfinite(value)) & (jnp.abs(move) > 0.0)
+    beyond = (beyond | ~jnp.any(beyond) | ~jnp.isfinite(value)) & away
     # but never to where a step would be lost in rounding
     shorter = jnp.maximum(0.5 * jnp.abs(move), _SHORTEST * jnp.abs(lane.x))
     shorter = jnp.where(beyond, jnp.minimum(shorter, lane.reach), lane.reach)
@@ -153,29 +159,63 @@ def step_along(
     return _projected(feasible, shape, lane, jnp.clip(way, -lane.reach, lane.reach))
 
 
+class _Programme(NamedTuple):
+    """The state of the quadratic programme.
+
+    Attributes:
+        taken: How many steps were taken.
+        step: s so far.
+        before: The one before it.
+        gained: How many steps momentum was gained for.
+        rests: Whether s has converged, or is not needed.
+    """
+
+    taken: Int[Array, ""] | int
+    step: Float[Array, " d"]
+    before: Float[Array, " d"]
+    gained: Float[Array, ""]
+    rests: Bool[Array, ""]
+
+
 def quadratic_step(
     feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane, matrix: Float[Array, "d d"]
 ) -> Float[Array, " d"]:
     """argmin_s g's + s'A s / 2 such that x + s is feasible, shortened to the reach.
 
     Where a constraint is active: Nesterov's accelerated projected gradient on the quadratic, in the
-    metric diag(A) times the largest sum of a row of A in that metric.
+    metric diag(A) times the largest sum of a row of A in that metric; momentum is given up whenever
+    it leads uphill (O'Donoghue and Candes, 2015).
     """
     root = jnp.sqrt(jnp.diagonal(matrix))
     unit = jnp.abs(matrix) / (root[:, None] * root)
     metric = jnp.diagonal(matrix) * jnp.max(jnp.sum(unit, axis=0))
     scaled = lane._replace(bend=metric)
 
-    def improve(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        step, before = carry
-        ahead = step + i / (i + 3.0) * (step - before)
-        push = lane.slope + matrix @ ahead
-        return _projected(feasible, shape, scaled, ahead - push / metric), step
-
     free = -positive_solve(matrix, lane.slope)
-    start = _projected(feasible, shape, scaled, free)
-    bound, _ = lax.fori_loop(0, _PROJECTIONS, improve, (start, start))
     inside = feasible.violation((lane.x + free).reshape(shape)) <= 0.0
+
+    def improve(carry: _Programme) -> _Programme:
+        ahead = carry.step + carry.gained / (carry.gained + 3.0) * (carry.step - carry.before)
+        push = lane.slope + matrix @ ahead
+        new = _projected(feasible, shape, scaled, ahead - push / metric)
+        change = new - carry.step
+        overshoots = jnp.sum((ahead - new) * metric * change) > 0.0
+        whole = jnp.max(jnp.abs(new) * root) + _SHORTEST * jnp.max(jnp.abs(lane.x) * root)
+        small = jnp.max(jnp.abs(change) * root) <= _CONVERGED * whole
+        return _Programme(
+            carry.taken + 1,
+            jnp.where(carry.rests, carry.step, new),
+            carry.step,
+            jnp.where(overshoots, 0.0, carry.gained + 1.0),
+            carry.rests | small,
+        )
+
+    start = _projected(feasible, shape, scaled, free)
+    bound = lax.while_loop(
+        lambda carry: (carry.taken < _PROJECTIONS) & ~in_every_run(carry.rests),
+        improve,
+        _Programme(0, start, start, jnp.zeros(()), inside),
+    ).step
     step = jnp.where(inside, free, bound)
     over = jnp.max(jnp.abs(step) / lane.reach)
     return step / jnp.maximum(over, 1.0)

@@ -79,11 +79,6 @@ class Seen(NamedTuple):
         slope: Its gradient by all draws.
         plain: The gradient of the plain mean over theta, whatever the risk.
         size: The mean absolute cost.
-        lane_values: F by the group of each lane; of scouts, by a single theta each.
-        lane_slopes: Likewise its gradient.
-        costs: The plain mean cost by the rows of each lane.
-        squares: That of squared costs.
-        level: What the slopes of scouts were moved by, so that they average to that of all draws.
     """
 
     values: Float[Array, " G"]
@@ -92,11 +87,6 @@ class Seen(NamedTuple):
     slope: Float[Array, " d"]
     plain: Float[Array, " d"]
     size: Float[Array, ""]
-    lane_values: Float[Array, " L"]
-    lane_slopes: Float[Array, "L d"]
-    costs: Float[Array, " L"]
-    squares: Float[Array, " L"]
-    level: Float[Array, " d"]
 
 
 def tame(slope: Array) -> Array:

@@ -1,8 +1,11 @@
 """Where to look next."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
 
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.local_step import (
@@ -10,61 +13,133 @@ from postgrad.algorithm.descents.search.local_step import (
     Lane,
     next_step,
     quadratic_step,
+    saving,
     step_along,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Look
 from postgrad.algorithm.descents.search.places import GROUPS, along
 from postgrad.algorithm.descents.search.state import Carry
+from postgrad.numerics.every_run import in_every_run
 from postgrad.numerics.positive_solve import positive_solve
+
+# What steps may leave undone: as a share of what simulation noise costs; of single thetas, of what
+# the distances between their optima cost.
+_LITTLE, _LITTLE_APART = 1e-4, 1e-3
+
+
+def is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
+    """Whether the look that is about to be taken is needed by other runs only."""
+    look = carry.look
+    rests = look.is_of(Kind.NEAR, Kind.SCOUT) & carry.rested
+    composes = look.is_of(Kind.NEAR) & look.last & (carry.slack > 0.0)
+    return (rests & ~composes) | (look.is_of(Kind.OTHER) & (carry.hope >= 0.0))
 
 
 def with_next_look(on: Ground, carry: Carry) -> Carry:
     """Where to look next."""
-    held, shape, d = carry.held, on.x.shape, on.x.size
     look = on.schedule.look(carry.look.number + 1, carry.look.at)
-    step = _downhill(on, carry)
-    step = jnp.where(carry.explained, step, _along_compass(on, carry, look))
-    begins_scan, begins_scouts = look.begins(Kind.SCAN), look.begins(Kind.SCOUT)
-    # Lanes start afresh: those of a scan with nothing but group 0, which starts from here.
-    begins = begins_scan | begins_scouts
-    at_home = begins_scan & (on.group == 0)
-    lanes = Lane(
-        jnp.where(begins, held.lane.x, carry.lanes.x),
-        jnp.where(begins, jnp.where(at_home, held.values[0], jnp.inf), carry.lanes.value),
-        jnp.where(begins, jnp.where(at_home[:, None], held.slopes[0], 0.0), carry.lanes.slope),
-        jnp.where(begins, held.lane.bend, carry.lanes.bend),
-        jnp.where(begins_scouts, FAR, jnp.where(begins_scan, held.lane.reach, carry.lanes.reach)),
-        jnp.where(begins, -jnp.inf, carry.lanes.low),
-        jnp.where(begins, jnp.inf, carry.lanes.high),
-    )
-    steps = _steps_of_lanes(on, lanes, carry.matrix, look)
-    lowest = jnp.argmin(lanes.value[: on.groups] - held.values).astype(jnp.int32)
+    steps_next = look.is_of(Kind.OTHER, Kind.NEAR) | look.begins(Kind.SCOUT)
+    step = lax.cond(steps_next, lambda: _step(on, carry, look), lambda: carry.step)
+    rested = carry.rested | (look.is_of(Kind.NEAR) & _rests(on, carry, step))
+    look = on.schedule.look(_skipped(on, carry._replace(look=look, rested=rested)), look.at)
+    begins = look.begins(Kind.SCAN) | look.begins(Kind.SCOUT)
+    lanes = lax.cond(begins, lambda: _afresh(on, carry, look), lambda: carry.lanes)
+    rested = rested & ~look.begins(Kind.SCOUT)
+    carry = carry._replace(step=step, lanes=lanes, rested=rested)
+    lowest = jnp.argmin(lanes.value[: on.groups] - carry.held.values).astype(jnp.int32)
     candidate = jnp.where(look.turn == 0, 0, lowest)
-
     # One place with all draws, or a place for each lane with its own.
-    one = held.lane.x + step
-    if on.by_coordinate:  # what was put together by coordinates is looked at once more
-        one = jnp.where(look.last, held.lane.x, one)
-    one = jnp.where(look.is_of(Kind.JUDGE), lanes.x[candidate], one)
-    one = jnp.where(look.is_of(Kind.OTHER), carry.recalled, one)
-    listed = on.places.at[jnp.clip(look.turn, 0, on.per_group - 1)][on.group]
-    each = jnp.where(look.is_of(Kind.SCAN), listed, lanes.x + jnp.where(begins, 0.0, steps))
-    known = carry.others[(on.group + on.stage.plan.number) % GROUPS]  # by other draws every time
-    recalled = jnp.where(on.group[:, None] % 2 == 0, known, on.fresh[on.group // 2])
-    each = jnp.where(look.is_of(Kind.RECALL), recalled, each)
+    branches: list[tuple[tuple[Kind, ...], Callable[[], Array]]] = [
+        ((Kind.HOME,), lambda: _one(on, carry, look, candidate)),
+        ((Kind.RECALL,), lambda: _recalled(on, carry)),
+        ((Kind.SCAN,), lambda: on.places.at[jnp.clip(look.turn, 0, on.per_group - 1)][on.group]),
+        (
+            (Kind.APART, Kind.SCOUT),
+            lambda: lanes.x + jnp.where(begins, 0.0, _steps_of_lanes(on, carry, look)),
+        ),
+    ]
     if not on.objective.additive:
-        beside = _beside(on, held.lane, look)
-        each = jnp.where(look.is_of(Kind.PROBE), beside[on.group], each)
-    if d > 1:
-        line = along(
-            on.feasible, held.lane.x.reshape(shape), on.ends, look.turn,
-            on.stage.plan.number,
-        )  # fmt: skip
-        each = jnp.where(look.is_of(Kind.LINE), line[on.group], each)
-        one = jnp.where(look.is_of(Kind.COMPOSE), carry.composed, one)
-    apart = look.is_of(Kind.RECALL, Kind.SCAN, Kind.APART, Kind.SCOUT, Kind.PROBE, Kind.LINE)
-    look = look._replace(at=jnp.where(apart, each, one))
-    return carry._replace(look=look, lanes=lanes, candidate=candidate, step=step)
+        branches.append(((Kind.PROBE,), lambda: _beside(on, carry.held.lane, look)[on.group]))
+    if on.x.size > 1:
+        branches.append(((Kind.LINE,), lambda: _on_line(on, carry, look)[on.group]))
+    which = sum(i * look.is_of(*kinds) for i, (kinds, _) in enumerate(branches))
+    look = look._replace(at=lax.switch(which, [branch for _, branch in branches]))
+    # The first look of single thetas is at the best place, and so is what they have left to save.
+    rested = rested | (look.is_of(Kind.SCOUT) & (look.turn > 0) & _scouts_rest(on, carry, look))
+    carry = carry._replace(look=look, candidate=candidate, rested=rested)
+    over = look.is_of(Kind.SCOUT) & in_every_run(rested)
+    number = jnp.where(over, on.schedule.ends[Kind.SCOUT], look.number).astype(jnp.int32)
+    return carry._replace(look=on.schedule.look(number, look.at))
+
+
+def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
+    """Whether a step, not shortened, saves much less than simulation noise costs."""
+    held = carry.held
+    ahead = saving(held.lane, carry.matrix, step)
+    off = held.slopes - jnp.mean(held.slopes, axis=0)
+    noise = 0.5 * jnp.sum(jnp.square(off) / held.lane.bend) / max(on.groups * (on.groups - 1), 1)
+    shortened = jnp.any(jnp.abs(step) >= 0.99 * held.lane.reach)
+    return carry.explained & ~shortened & (ahead <= _LITTLE * noise)
+
+
+def _scouts_rest(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
+    """The same of single thetas, on average."""
+    lanes = carry.lanes
+    ahead = jax.vmap(saving, in_axes=(0, None, 0))(lanes, carry.matrix, look.at - lanes.x)
+    apart = lanes.bend * jnp.square(lanes.x - jnp.mean(lanes.x, axis=0))
+    return jnp.mean(ahead) <= _LITTLE_APART * 0.5 * jnp.mean(jnp.sum(apart, axis=1))
+
+
+def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:
+    """The number of the next look, or of the one after those that no run needs."""
+    look, ends = carry.look, on.schedule.ends
+    end = ends[Kind.NEAR] - ~in_every_run(carry.slack == 0.0)  # the last one: at what was composed
+    end = jnp.where(look.is_of(Kind.OTHER), ends[Kind.OTHER], end)
+    return jnp.where(in_every_run(is_idle(on, carry)), end, look.number).astype(jnp.int32)
+
+
+def _one(on: Ground, carry: Carry, look: Look, candidate: Int[Array, ""]) -> Float[Array, "L d"]:
+    """The place at which all draws look."""
+    x = carry.held.lane.x
+    one = x + carry.step
+    # what was put together by coordinates is looked at once more
+    one = jnp.where(look.last & (carry.slack > 0.0), x, one)
+    one = jnp.where(look.is_of(Kind.JUDGE), carry.lanes.x[candidate], one)
+    one = jnp.where(look.is_of(Kind.OTHER), carry.recalled, one)
+    one = jnp.where(look.is_of(Kind.COMPOSE), carry.composed, one)
+    return jnp.broadcast_to(one, (on.lanes, on.x.size))
+
+
+def _recalled(on: Ground, carry: Carry) -> Float[Array, "L d"]:
+    """Remembered places and new ones, by other draws every time."""
+    known = carry.others[(on.group + on.stage.plan.number) % GROUPS]
+    return jnp.where(on.group[:, None] % 2 == 0, known, on.fresh[on.group // 2])
+
+
+def _on_line(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:
+    x = carry.held.lane.x.reshape(on.x.shape)
+    return along(on.feasible, x, on.ends, look.turn, on.stage.plan.number)
+
+
+def _afresh(on: Ground, carry: Carry, look: Look) -> Lane:
+    """Lanes that start with nothing but group 0 of a scan, which starts from the best place."""
+    held, every = carry.held, carry.lanes.x.shape
+    scan = look.is_of(Kind.SCAN)
+    at_home = scan & (on.group == 0)
+    return Lane(
+        jnp.broadcast_to(held.lane.x, every),
+        jnp.where(at_home, held.values[0], jnp.inf),
+        jnp.where(at_home[:, None], held.slopes[0], 0.0),
+        jnp.broadcast_to(held.lane.bend, every),
+        jnp.broadcast_to(jnp.where(scan, held.lane.reach, FAR), every),
+        jnp.full(every, -jnp.inf),
+        jnp.full(every, jnp.inf),
+    )
+
+
+def _step(on: Ground, carry: Carry, look: Look) -> Float[Array, " d"]:
+    """From the best place: by slopes, or along a coordinate where these explain nothing."""
+    return jnp.where(carry.explained, _downhill(on, carry), _along_compass(on, carry, look))
 
 
 def _downhill(on: Ground, carry: Carry) -> Float[Array, " d"]:
@@ -81,9 +156,9 @@ def _along_compass(on: Ground, carry: Carry, look: Look) -> Float[Array, " d"]:
     return on.feasible.project(goal.reshape(on.x.shape)).ravel() - x
 
 
-def _steps_of_lanes(on: Ground, lanes: Lane, matrix: Array, look: Look) -> Float[Array, "L d"]:
+def _steps_of_lanes(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
     """The step from the best place of each lane."""
-    shape = on.x.shape
+    shape, lanes, matrix = on.x.shape, carry.lanes, carry.matrix
     if on.objective.additive:
         return jax.vmap(lambda lane: next_step(on.feasible, shape, lane))(lanes)
     ways = jnp.where(

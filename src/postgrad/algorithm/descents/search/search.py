@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import (
     Outlook,
-    joint_squares,
+    cost_deviation,
     outlook,
     unknown,
     worth,
@@ -164,12 +164,8 @@ class Search(Descent):
                 objective.problem, decision, ground.scouts, told.slopes, course.curvature,
                 stage.rows, stage.size, key,
             )  # fmt: skip
-            if objective.only_marginals:
-                squares = joint_squares(
-                    objective.problem, decision, ground.scouts, told.costs, purpose(key, 0)
-                )
-                told = told._replace(squares=squares)
-            shown = outlook(decision, end.lanes.x, end.lanes.value, told, saved)
+            varies = cost_deviation(objective.problem, decision, ground.scouts, purpose(key, 0))
+            shown = outlook(decision, end.lanes.x, end.lanes.value, told, varies, saved)
             # By slopes, nobody finds the best decision of a theta where costs jump or bend sharply.
             stands = jnp.all(end.lanes.x == lane.x, axis=1)
             blocked = stands & jnp.any(jnp.abs(end.look.at - end.lanes.x) > 0.0, axis=1)

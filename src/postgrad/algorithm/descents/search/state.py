@@ -72,14 +72,16 @@ class Carry(NamedTuple):
         explained: Whether slopes explain how values change.
         jumped: Whether they did not at any look.
         stepped: Whether the last step from the best place was taken.
+        rested: Whether steps from the best place have nothing left to save.
         least: The least value that each group of draws has seen.
         others: Places that are remembered: see `Track`.
         recalled: The best of these by the group that looked at it.
+        hope: By how much F is lower there, by the same group; negative if it is.
         composed: What the best places of the lines make together.
         gains: By how much F changes along each of them.
         switched: Whether the search went to another valley.
         home: The slope at x_t, and its standard error.
-        level: See `Seen`.
+        level: What the slopes of scouts are moved by: see `with_lanes`.
         scouted: What single thetas say at the best place.
     """
 
@@ -95,9 +97,11 @@ class Carry(NamedTuple):
     explained: Bool[Array, ""]
     jumped: Bool[Array, ""]
     stepped: Bool[Array, ""]
+    rested: Bool[Array, ""]
     least: Float[Array, " G"]
     others: Float[Array, "8 d"]
     recalled: Float[Array, " d"]
+    hope: Float[Array, ""]
     composed: Float[Array, " d"]
     gains: Float[Array, " d"]
     switched: Bool[Array, ""]
