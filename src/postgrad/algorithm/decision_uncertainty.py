@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 from postgrad.beliefs.belief import first, log_likelihood
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import even_keys
-from postgrad.numerics.positive_solve import positive_solve
+from postgrad.numerics.small_matrices import positive_solve
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Problem
 

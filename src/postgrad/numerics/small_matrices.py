@@ -13,6 +13,8 @@ from jaxtyping import Array, Float
 
 # The largest size of a small matrix.
 SMALL = 8
+# Added to a matrix of unit diagonal, so that rounding makes it no worse than singular.
+_LEAST = 1e-16
 
 
 def gram(a: Float[Array, "m d"]) -> Float[Array, "d d"]:
@@ -56,3 +58,18 @@ def _substitute(columns: Float[Array, "d d"], b: Array, order: Iterable[int]) ->
         solved[k] = b[k] / columns[k, k]
         b = b - columns[k].reshape(-1, *(1,) * (b.ndim - 1)) * solved[k]
     return jnp.stack([solved[k] for k in range(len(solved))])
+
+
+def positive_solve(
+    matrix: Float[Array, "d d"], right: Float[Array, "*n d"]
+) -> Float[Array, "*n d"]:
+    """A^-1 b for positive A, in the metric of its diagonal; b over that where A is singular.
+
+    Args:
+        matrix: A.
+        right: b, or several of them.
+    """
+    root = jnp.sqrt(jnp.diagonal(matrix))
+    unit = matrix / (root[:, None] * root) + _LEAST * jnp.eye(root.size)
+    solution = jnp.linalg.solve(unit, (right / root).T).T / root
+    return jnp.where(jnp.isfinite(solution), solution, right / jnp.square(root))

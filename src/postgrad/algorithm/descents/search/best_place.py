@@ -71,14 +71,8 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         jnp.where(taken, seen.slopes, held.slopes),
         jnp.where(taken, seen.plain, held.plain),
     )
-    sure, slack = carry.sure, judgement.slack
-    if on.by_coordinate:
-        held = jax.tree.map(lambda new, old: jnp.where(judgement.falls, old, new), held, sure)
-        exact = (good & (slack == 0.0)) | judgement.falls
-        sure = jax.tree.map(lambda new, old: jnp.where(exact, new, old), held, sure)
-        slack = jnp.where(judgement.falls, 0.0, slack)
     return carry._replace(
-        held=held, sure=sure, slack=slack, matrix=matrix, compass=compass, others=others,
+        held=held, slack=judgement.slack, matrix=matrix, compass=compass, others=others,
         composed=composed, gains=gains, switched=carry.switched | switched,
     )  # fmt: skip
 

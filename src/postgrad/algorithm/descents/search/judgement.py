@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm.descents.search.ground import Ground
-from postgrad.algorithm.descents.search.local_step import saving, taken_by_coordinate
+from postgrad.algorithm.descents.search.local_step import taken_by_coordinate
 from postgrad.algorithm.descents.search.looks import Kind, Seen, known_error
 from postgrad.algorithm.descents.search.state import Carry
 
@@ -25,7 +25,6 @@ class Judgement(NamedTuple):
         explained: Whether slopes explain how values change.
         elsewhere: Whether the place is farther off than steps reach: in another valley.
         slack: By how much the values may be off that were put together by coordinates.
-        falls: Whether they were, and the last place whose value is sure becomes the best one again.
     """
 
     good: Bool[Array, ""]
@@ -35,15 +34,13 @@ class Judgement(NamedTuple):
     explained: Bool[Array, ""]
     elsewhere: Bool[Array, ""]
     slack: Float[Array, ""]
-    falls: Bool[Array, ""]
 
 
 def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     """Whether the place that was looked at is taken.
 
     A step is, if F is no higher there; a place in another valley only if F is lower by two standard
-    errors of the difference, and by more than a step from the best place is likely to save.
-    Without values a step is taken, unless it ends steeply uphill.
+    errors of the difference. Without values a step is taken, unless it ends steeply uphill.
 
     Args:
         on: What all looks share.
@@ -64,8 +61,7 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     far_enough = elsewhere | ~look.is_of(Kind.OTHER)
     good = look.is_of(Kind.HOME) | (single & finite & lower & far_enough)
     if not on.by_coordinate:
-        never, exact = jnp.asarray(False), jnp.zeros(())
-        return Judgement(good, good, seen.value, seen.values, explained, elsewhere, exact, never)
+        return Judgement(good, good, seen.value, seen.values, explained, elsewhere, jnp.zeros(()))
     # Each coordinate is judged by itself, until the last step looks at what that made.
     last = near & look.last & (carry.slack > 0.0)
     alone = near & ~last & carry.explained & explained & finite
@@ -80,9 +76,7 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     slack = jnp.where(guessed, carry.slack + jnp.sum(jnp.where(taken, bend, 0.0)), 0.0)
     good = good | alone | last
     slack = jnp.where(good, slack, carry.slack)
-    worse = jnp.mean(seen.values - carry.sure.values) > _ROUNDING * seen.size
-    falls = (last & worse) | (near & carry.explained & ~explained)
-    return Judgement(good, taken, value, values, explained, elsewhere, slack, falls)
+    return Judgement(good, taken, value, values, explained, elsewhere, slack)
 
 
 def _is_lower(carry: Carry, seen: Seen, noisy: bool) -> Bool[Array, ""]:
@@ -92,9 +86,7 @@ def _is_lower(carry: Carry, seen: Seen, noisy: bool) -> Bool[Array, ""]:
     # Slopes are more exact than differences of values that differ by rounding.
     blur = _BEYOND_NOISE * error if noisy else 0.0
     downhill = look.is_of(Kind.NEAR) & carry.explained
-    promised = saving(carry.held.lane, carry.matrix, carry.step)
-    ahead = jnp.where(look.is_of(Kind.OTHER) & carry.explained, jnp.maximum(promised, 0.0), 0.0)
-    needed = jnp.where(downhill, _ROUNDING * seen.size + blur, -_BEYOND_NOISE * error - ahead)
+    needed = jnp.where(downhill, _ROUNDING * seen.size + blur, -_BEYOND_NOISE * error)
     here = look.is_of(Kind.NEAR) | (look.is_of(Kind.JUDGE) & (carry.candidate == 0))
     needed = jnp.where(here & ~downhill, 0.0, needed)
     down = jnp.mean(better)

@@ -7,7 +7,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from postgrad.numerics.every_run import in_every_run
-from postgrad.numerics.positive_solve import positive_solve
+from postgrad.numerics.small_matrices import positive_solve
 from postgrad.problem.feasible import FeasibleSet
 
 FAR = 1e150  # no limit; and a square that is still a number
@@ -18,7 +18,7 @@ _ROUNDING = 1e-12  # steps shorter than this, relative to x, tell nothing
 _LEAST = 1e-8  # the smallest curvature, relative to the largest, of a matrix that is measured
 # Where a constraint is active: steps of the quadratic programme at most, and the relative change
 # from which on it has converged.
-_PROJECTIONS, _CONVERGED = 40, 1e-3
+_PROJECTIONS, _CONVERGED = 40, 1e-6
 
 
 class Lane(NamedTuple):

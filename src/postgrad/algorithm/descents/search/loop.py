@@ -34,7 +34,6 @@ def look_around(on: Ground) -> Carry:
     start = Carry(
         look=on.schedule.look(jnp.zeros((), jnp.int32), jnp.broadcast_to(x, (lanes, d))),
         held=held,
-        sure=held,
         slack=jnp.zeros(()),
         lanes=every,
         candidate=jnp.zeros((), jnp.int32),

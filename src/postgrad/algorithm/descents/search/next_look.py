@@ -20,10 +20,10 @@ from postgrad.algorithm.descents.search.looks import Kind, Look
 from postgrad.algorithm.descents.search.places import GROUPS, along
 from postgrad.algorithm.descents.search.state import Carry
 from postgrad.numerics.every_run import in_every_run
-from postgrad.numerics.positive_solve import positive_solve
+from postgrad.numerics.small_matrices import positive_solve
 
-# What steps may leave undone: as a share of what simulation noise costs; of single thetas, of what
-# the distances between their optima cost.
+# What steps may leave undone: as a share of what simulation noise costs; by single thetas, as one
+# of what their slopes promised at first.
 _LITTLE, _LITTLE_APART = 1e-4, 1e-3
 
 
@@ -38,7 +38,7 @@ def is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
 def with_next_look(on: Ground, carry: Carry) -> Carry:
     """Where to look next."""
     look = on.schedule.look(carry.look.number + 1, carry.look.at)
-    steps_next = look.is_of(Kind.OTHER, Kind.NEAR) | look.begins(Kind.SCOUT)
+    steps_next = look.is_of(Kind.NEAR) | look.begins(Kind.SCOUT)
     step = lax.cond(steps_next, lambda: _step(on, carry, look), lambda: carry.step)
     rested = carry.rested | (look.is_of(Kind.NEAR) & _rests(on, carry, step))
     look = on.schedule.look(_skipped(on, carry._replace(look=look, rested=rested)), look.at)
@@ -65,7 +65,7 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     which = sum(i * look.is_of(*kinds) for i, (kinds, _) in enumerate(branches))
     look = look._replace(at=lax.switch(which, [branch for _, branch in branches]))
     # The first look of single thetas is at the best place, and so is what they have left to save.
-    rested = rested | (look.is_of(Kind.SCOUT) & (look.turn > 0) & _scouts_rest(on, carry, look))
+    rested = rested | (look.is_of(Kind.SCOUT) & (look.turn > 0) & _scouts_rest(carry))
     carry = carry._replace(look=look, candidate=candidate, rested=rested)
     over = look.is_of(Kind.SCOUT) & in_every_run(rested)
     number = jnp.where(over, on.schedule.ends[Kind.SCOUT], look.number).astype(jnp.int32)
@@ -74,20 +74,23 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
 
 def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
     """Whether a step, not shortened, saves much less than simulation noise costs."""
-    held = carry.held
-    ahead = saving(held.lane, carry.matrix, step)
+    held, lane = carry.held, carry.held.lane
+    ahead = saving(lane, carry.matrix, step)
     off = held.slopes - jnp.mean(held.slopes, axis=0)
-    noise = 0.5 * jnp.sum(jnp.square(off) / held.lane.bend) / max(on.groups * (on.groups - 1), 1)
-    shortened = jnp.any(jnp.abs(step) >= 0.99 * held.lane.reach)
-    return carry.explained & ~shortened & (ahead <= _LITTLE * noise)
+    wrong = jnp.clip(off / lane.bend, -lane.reach, lane.reach)
+    noise = 0.5 * jnp.sum(lane.bend * jnp.square(wrong)) / max(on.groups * (on.groups - 1), 1)
+    shortened = jnp.any(jnp.abs(step) >= 0.99 * lane.reach)
+    rounding = 1e-12 * jnp.abs(lane.value)
+    return carry.explained & ~shortened & (ahead <= _LITTLE * noise + rounding)
 
 
-def _scouts_rest(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
-    """The same of single thetas, on average."""
-    lanes = carry.lanes
-    ahead = jax.vmap(saving, in_axes=(0, None, 0))(lanes, carry.matrix, look.at - lanes.x)
-    apart = lanes.bend * jnp.square(lanes.x - jnp.mean(lanes.x, axis=0))
-    return jnp.mean(ahead) <= _LITTLE_APART * 0.5 * jnp.mean(jnp.sum(apart, axis=1))
+def _scouts_rest(carry: Carry) -> Bool[Array, ""]:
+    """Whether single thetas have all but lost the slopes that they had at the best place."""
+    before, now = (
+        jnp.mean(jnp.square(slopes) / carry.held.lane.bend)
+        for slopes in (carry.scouted.slopes, carry.lanes.slope)
+    )
+    return now <= _LITTLE_APART * before
 
 
 def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:

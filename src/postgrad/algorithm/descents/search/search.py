@@ -30,10 +30,11 @@ from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Track, root
 from postgrad.algorithm.sampled_objective import draw_thetas
 from postgrad.beliefs import Belief
 from postgrad.numerics.lattice_keys import purpose
-from postgrad.numerics.positive_solve import positive_solve
+from postgrad.numerics.small_matrices import positive_solve
 from postgrad.problem.problem import Decision
 
 _BLOCKED = 0.5  # the share of single thetas whose steps all failed from which on they tell nothing
+_NOTHING = 1e-9  # what is not worth a step, as a share of the cost
 _NEWS = 9.0  # a move of this many times its expected square is news, not noise
 _RESTLESS, _UNRESOLVED = 0.02, 0.02  # shares of the cost from which on a stage warns
 
@@ -123,6 +124,10 @@ class Search(Descent):
         wrong = jnp.clip(wrong, -lane.reach, lane.reach)
         groups = ground.groups
         noise = jnp.sum(cost_of(wrong)) / max(groups * (groups - 1), 1)
+        # Between two kinks of the draws no place has slope zero, however many groups agree.
+        stuck = jnp.isfinite(lane.high - lane.low) if ground.by_coordinate else ~end.stepped
+        short = jnp.minimum(jnp.abs(lane.slope) / bend, lane.reach)
+        noise = noise + jnp.sum(jnp.where(stuck, 0.5 * bend * jnp.square(short), 0.0))
         size, new = stage.size, stage.rows
         moved = jnp.where(jnp.isfinite(size), sigma * new / jnp.maximum(size - new, 0.0), 0.0)
         expected = state.variance + moved
@@ -139,7 +144,7 @@ class Search(Descent):
         scale = jnp.maximum(jnp.abs(lane.value), jnp.mean(jnp.abs(told.costs)))
         gap = jnp.mean(held.values - end.least) / groups
         ahead = saving(lane._replace(bend=bend), end.matrix, end.step)
-        settled = ahead <= 0.1 * (sigma + noise) + 1e-9 * scale
+        settled = ahead <= 0.1 * (sigma + noise) + _NOTHING * scale
         # At kinks, and where the cost jumps, what slopes promise is not to be had.
         downhill = end.stepped & ~end.jumped & ground.has_values
         restless = (ahead > _RESTLESS * scale) & ~settled & downhill
@@ -168,7 +173,9 @@ class Search(Descent):
             shown = outlook(decision, end.lanes.x, end.lanes.value, told, varies, saved)
             # By slopes, nobody finds the best decision of a theta where costs jump or bend sharply.
             stands = jnp.all(end.lanes.x == lane.x, axis=1)
-            blocked = stands & jnp.any(jnp.abs(end.look.at - end.lanes.x) > 0.0, axis=1)
+            steps = end.look.at - end.lanes.x
+            promised = jax.vmap(saving, in_axes=(0, None, 0))(end.lanes, end.matrix, steps)
+            blocked = stands & (promised > _NOTHING * scale)
             blocked = blocked | jnp.all(told.slopes == 0.0, axis=1)  # a plateau
             lost = end.jumped | (jnp.mean(blocked) > _BLOCKED)
             nothing = unknown(x)

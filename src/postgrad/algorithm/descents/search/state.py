@@ -62,7 +62,6 @@ class Carry(NamedTuple):
     Attributes:
         look: The next look.
         held: The best place so far by all draws.
-        sure: The same, of the places whose values were looked at and not put together.
         slack: By how much the values of `held` may be off.
         lanes: The best place of each lane: of groups of draws, and in the end of single thetas.
         candidate: The group whose best place is looked at by all draws.
@@ -87,7 +86,6 @@ class Carry(NamedTuple):
 
     look: Look
     held: Held
-    sure: Held
     slack: Float[Array, ""]
     lanes: Lane
     candidate: Int[Array, ""]
