@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import jax
 import numpy as np
@@ -14,7 +16,7 @@ from test_transactions import broken
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.agent.stored_history import StoredHistory
+from postgrad.store.recovery import recover
 from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import EVERY
 
@@ -35,6 +37,13 @@ def believes(agent, fresh):
         if len(record.rows):  # else it was withdrawn
             fresh.observe(record.rows, x=record.x)
     return same(agent, fresh)
+
+
+def damage(path, *statements):
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
 
 
 BELIEFS = {
@@ -137,18 +146,66 @@ def test_corrections_begin_at_checkpoints(tmp_path):
 
 
 def test_without_checkpoints_or_a_state_the_right_data_are_learned_again(tmp_path):
-    """As after damage: of the state and of all checkpoints nothing is left."""
-    agent = make(tmp_path / "a.db")
-    feed(agent, range(3))
-    agent.correct("1", RIGHT)
-    agent.withdraw("0")
-    feed(agent, [3])
-    agent._database.rows("DELETE FROM checkpoints")
-    history = StoredHistory(agent._stream, agent._codec, agent._store)
-    again = history.snapshot(4)
-    assert again.decision == agent.decision
-    found, expected = (jax.tree.leaves(belief) for belief in (again.belief, agent.belief))
-    assert all(map(np.array_equal, found, expected))
+    """After damage: of the state and of all checkpoints nothing is left."""
+    path = tmp_path / "a.db"
+    with make(path) as agent:
+        feed(agent, range(3))
+        agent.correct("1", RIGHT)
+        agent.withdraw("0")
+        feed(agent, [3])
+        history = list(agent.history())
+    damage(path, "DELETE FROM checkpoints", "UPDATE heads SET state = zeroblob(8)")
+    (told,) = recover(path).streams
+    assert (told.kept, told.state, told.lost_events) == (4, 0, 0)
+    for _ in range(2):  # it is learned once
+        with make(path) as back:
+            kinds = [event.kind for event in back.events]
+            assert kinds == ["corrected", "withdrawn", "relearned"]
+            assert back.decision == agent.decision
+            assert same(back, agent)
+            assert list(map(str, back.history())) == list(map(str, history))
+            back.verify()
+
+
+def test_of_a_recovered_stream_the_right_data_remain(tmp_path):
+    """A batch is damaged that came before the corrections; what was corrected stays so."""
+    path = tmp_path / "a.db"
+    with make(path) as agent:
+        feed(agent, range(6))
+        agent.correct("1", RIGHT)
+        agent.withdraw("0")
+        agent.withdraw("5")
+    damage(path, "UPDATE batches SET answer = zeroblob(16) WHERE id = '4'")
+    (told,) = recover(path).streams
+    assert (told.kept, told.stages, told.lost_events) == (4, 6, 0)
+    with make(path) as back:
+        assert [event.kind for event in back.events][3:] == ["went back", "relearned"]
+        assert believes(back, make())
+        assert [len(record.corrections) for record in back.history()] == [1, 1, 0, 0]
+        feed(back, range(6))
+        assert [len(record.corrections) for record in back.history()] == [1, 1, 0, 0, 0, 0]
+        assert believes(back, make())
+        assert back.replay(since=4).identical
+        back.verify()
+
+
+def test_lost_events_are_told_of(tmp_path):
+    path = tmp_path / "a.db"
+    with make(path) as agent:
+        feed(agent, range(3))
+        agent.withdraw("1")
+        agent.correct("0", RIGHT)
+    damage(path, "UPDATE events SET time = 1.0 WHERE kind = 'withdrawn'")
+    with pytest.raises(errors.StoreError, match="event 1 is damaged"):
+        make(path)
+    (told,) = recover(path).streams
+    assert (told.kept, told.state, told.lost_events) == (3, 3, 1)
+    assert "lost are 1 of the events" in str(told)
+    with make(path) as back:
+        assert [event.kind for event in back.events] == ["corrected"]
+        assert same(back, agent)
+        assert [len(record.rows) for record in back.history()] == [3, 0, 2]
+        back.verify()
 
 
 def test_redelivered_batches_and_other_data(tmp_path):

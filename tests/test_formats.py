@@ -4,6 +4,7 @@ import gzip
 import json
 import shutil
 import sqlite3
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from format_agents import CHANGED, batch, cost, make, model, parts
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.agent import stored_names
+from postgrad.agent import shared_parts, stored_names
 from postgrad.agent.changes import stream_events, versions
 from postgrad.spec import load
 from postgrad.spec.spec_agents import SpecAgents
@@ -107,6 +108,7 @@ def test_a_replaced_search_begins_anew_on_record(tmp_path, monkeypatch):
             agent.observe(batch(stage), id=str(stage))
         decision, belief = agent.decision, numbers(agent.belief)
     monkeypatch.setitem(stored_names.FIELDS, ("Track", "bend"), "curvature")
+    monkeypatch.setattr(shared_parts, "_known", weakref.WeakValueDictionary())  # another process
     for _ in range(2):  # it begins anew once
         with make(path, "search") as agent:
             assert agent.decision == decision
