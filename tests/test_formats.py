@@ -21,6 +21,9 @@ from postgrad.agent.changes import stream_events, versions
 from postgrad.spec import load
 from postgrad.spec.spec_agents import SpecAgents
 from postgrad.store import schema
+from postgrad.store.changes import migrations
+from postgrad.store.recovery import check, recover
+from postgrad.store.recovery.checking import Checked
 
 FORMATS = Path(__file__).parent / "formats"
 # The decision of each stream, and that of the search, which was another one at first.
@@ -206,22 +209,57 @@ def test_files_of_a_later_format_are_refused_in_words(tmp_path):
         make(path, "grid")
 
 
-@pytest.mark.parametrize("name", ["1-first", "2-search"])
-@pytest.mark.parametrize("table", ["heads", "batches"])
-def test_damaged_files_of_earlier_formats_are_left_as_they_are(tmp_path, name, table):
-    path = file_of(name, tmp_path)
+def damaged(path, table, folder):
+    """A copy of a file whose rows are damaged; the damage is in the log that was left with it."""
+    folder.mkdir()
     connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = WAL")
     column = {"heads": "state", "batches": "rows"}[table]
     connection.execute(f"UPDATE {table} SET {column} = zeroblob(length({column}))")
     connection.commit()
+    for suffix in ("", "-wal"):
+        shutil.copyfile(f"{path}{suffix}", f"{folder / path.name}{suffix}")
     connection.close()
-    if (name, table) == ("2-search", "batches"):
-        return  # batches of format 2 stay as they are, and are checked when they are read
-    with pytest.raises(errors.StoreError, match="damaged"):
+    return folder / path.name
+
+
+def contents(folder):
+    """What is in the files of a folder; readers may leave an empty log, and shared memory."""
+    files = [path for path in folder.iterdir() if path.suffix != ".db-shm"]
+    return {path.name: found for path in files if (found := path.read_bytes())}
+
+
+# Batches of format 2 stay as they are, and are checked when they are read.
+@pytest.mark.parametrize(
+    ("name", "table"), [("1-first", "heads"), ("1-first", "batches"), ("2-search", "heads")]
+)
+def test_damaged_files_of_earlier_formats_are_left_as_they_are(tmp_path, name, table):
+    path = damaged(file_of(name, tmp_path), table, tmp_path / "damaged")
+    before = contents(path.parent)
+    assert f"{path.name}-wal" in before
+    with pytest.raises(errors.StoreError, match=r"damaged.*postgrad store restore"):
         pg.Database(path)
-    connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA user_version").fetchone() == (int(name[0]),)
-    connection.close()
+    assert check(path).problems
+    with pytest.raises(errors.StoreError, match=f"its format, {name[0]}, .*store restore"):
+        recover(path)
+    assert contents(path.parent) == before
+
+
+def test_a_check_does_not_rewrite_an_earlier_format(tmp_path):
+    path = file_of("2-search", tmp_path)
+    before = contents(tmp_path)
+    assert check(path) == Checked(dict.fromkeys(parts(), 3), ())
+    assert recover(path).folder is None
+    assert contents(tmp_path) == before
+
+
+def test_earlier_formats_on_a_disk_that_cannot_be_written_to(tmp_path, monkeypatch):
+    path = file_of("2-search", tmp_path)
+    before = contents(tmp_path)
+    monkeypatch.setattr(migrations, "is_writable", lambda path: False)
+    with pytest.raises(errors.StoreError, match=r"its format, 2, .*permissions"):
+        pg.Database(path)
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["1-first", "2-search"])
