@@ -47,8 +47,6 @@ def damage(path, *statements):
 
 
 BELIEFS = {
-    "grid": (PROBLEM, lambda: pg.beliefs.Grid(POINTS)),
-    "conjugate": (PROBLEM, lambda: pg.beliefs.Normal(3.0, 5.0)),
     "forgets": (PROBLEM, lambda: pg.beliefs.Normal(3.0, 5.0, forget=0.9)),
     "particles": (STUDENT, lambda: pg.beliefs.Particles(dist.Normal(0.0, 3.0), 16)),
     "large grid": (PROBLEM, lambda: pg.beliefs.Grid(np.linspace(0.0, 9.0, 20_000))),
