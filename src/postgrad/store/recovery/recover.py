@@ -160,12 +160,12 @@ def _check_copy(path: str, place: str) -> Checked:
 def _rebuilt(path: str, new: str) -> tuple[StreamRecovery, ...]:
     """Make a new file of what is good."""
     marks, pages = CommitMarker(path).read(), Pages(Path(path), all_frames=False)
-    if (version := int.from_bytes(pages.page(1)[60:64], "big")) in EARLIER:
+    source, version = Salvage(pages, marks), int.from_bytes(pages.page(1)[60:64], "big")
+    if version in EARLIER and not source.has_states:  # else the number itself is damaged
         raise StoreError(
             f"{path}: its format, {version}, is of an earlier postgrad, of which nothing can be "
             f"recovered; {INSTEAD}. It is as it was"
         )
-    source = Salvage(pages, marks)
     parts = [(part, source) for part in source.streams()]
     if any(part.missing or part.stages > len(part.places) for part, _ in parts):
         parts = _with_all_frames(path, parts)

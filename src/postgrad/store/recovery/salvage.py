@@ -91,6 +91,7 @@ class Salvage:
     Attributes:
         identity: The identity of the store; None if it is lost.
         fixed: Headers and bytes of fixed arrays, by stream and stage.
+        has_states: Whether any state of the present format is good.
     """
 
     def __init__(self, pages: Pages, marks: Mapping[int, Mark]):
@@ -124,6 +125,7 @@ class Salvage:
         }
         self._heads = self._states("heads", headers)
         self._checkpoints = self._states("checkpoints", headers)
+        self.has_states = bool(self._rows["heads"] or self._rows["checkpoints"])
 
     def streams(self) -> list[StreamPart]:
         """The good part of each stream that there was."""
