@@ -107,7 +107,7 @@ def bound_form(belief: Belief, fixed: dict[str, np.ndarray]) -> dict[str, Any]:
 
 def is_rebound(settings: str, bound: dict[str, Any]) -> bool:
     """Whether stored numbers refer to something else than when settings were stored."""
-    kept, fixed = json.loads(settings), bound["fixed"]
+    kept, fixed = _read(settings), bound["fixed"]
     if "bound" in kept:
         form, was = kept["bound"]["form"], kept["bound"]["fixed"]
         same = form == bound["form"] and was.keys() == fixed.keys()
@@ -119,9 +119,20 @@ def is_rebound(settings: str, bound: dict[str, Any]) -> bool:
 
 def first_decision(settings: str, x: np.ndarray) -> np.ndarray:
     """x_1 when settings were stored, as far as they tell; else x."""
-    kept = json.loads(settings)
+    kept = _read(settings)
     found = np.asarray(kept.get("start", kept.get("numbers", {}).get("x", x)), float)
     return found.reshape(x.shape) if found.size == x.size else x
+
+
+def created_by(settings: str) -> dict[str, str] | None:
+    """The versions that the stream was created by, as far as known."""
+    return _read(settings).get("versions")
+
+
+@functools.lru_cache(maxsize=16)
+def _read(settings: str) -> dict[str, Any]:
+    """Settings, to be read only: those of many streams are the same."""
+    return dict(json.loads(settings))
 
 
 def _other_answers(

@@ -23,6 +23,7 @@ from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.looking_back import LookingBack
 from postgrad.agent.settings_check import (
     Difference,
+    created_by,
     differences,
     fingerprint,
     first_decision,
@@ -253,7 +254,7 @@ class Changing(LookingBack):
     def _settings(self) -> str:
         """What the agent is made of, as it is stored."""
         kept = self._store.settings
-        created = versions_now() if kept is None else json.loads(kept).get("versions")
+        created = versions_now() if kept is None else created_by(kept)
         settings: dict[str, Any] = {"iterations": self.iterations, "versions": created}
         if self._shared or self._database.path is not None:  # else nobody comes again
             found = json.loads(self._parts.once(fingerprint))

@@ -1,6 +1,5 @@
 """What is believed, learned again from stored batches; and what states of earlier code mean."""
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -8,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from postgrad.agent.changes.stream_events import ANEW, RELEARNED, EventLog
+from postgrad.agent.settings_check import created_by
 from postgrad.agent.state_codec import OtherArraysError, StateCodec
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.errors import StoreError
@@ -60,7 +60,7 @@ class Relearning:
             assert self._head is not None
             with self._store.database.reading():
                 rows = self._store.events(self._head) if self._head.events else []
-                created = json.loads(self._store.settings or "{}").get("versions")
+                created = created_by(self._store.settings or "{}")
                 self._log = EventLog(rows, created)
         return self._log
 
