@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import pytest
 from format_agents import CHANGED, batch, cost, make, model, parts
+from test_store import fill
 
 import postgrad as pg
 from postgrad import errors
@@ -278,3 +279,20 @@ def test_kinds_of_events_have_words():
     for kind in ("search anew", "relearned"):
         log = stream_events.EventLog([stream_events.event(2, kind)], None)
         assert "after stage 2" in str(log.all[0])
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_damaged_number_of_the_format_is_recovered(tmp_path, version):
+    """One bit makes format 3 an earlier one, by its number."""
+    path = tmp_path / "a.db"
+    fill(str(path), 3)[0].database.close()
+    with path.open("r+b") as file:
+        file.seek(60)
+        file.write(version.to_bytes(4, "big"))
+    before = contents(tmp_path)
+    with pytest.raises(errors.StoreError, match="are damaged"):
+        pg.Database(path)
+    assert contents(tmp_path) == before
+    (told,) = recover(path).streams
+    assert (told.kept, told.lost, told.state) == (3, 0, 3)
+    assert check(path) == Checked({"main": 3}, ())

@@ -397,17 +397,3 @@ assert "jax" not in sys.modules
     assert done.returncode == 0, done.stderr
     (told,) = json.loads(done.stdout)["streams"]
     assert (told["kept"], told["lost"], told["name"]) == (3, 0, "main")
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_damaged_number_of_the_format_is_recovered(path, version):
-    """One bit makes format 3 an earlier one, by its number."""
-    fill(path, 3)[0].database.close()
-    damage(path, 60, version.to_bytes(4, "big"))
-    before = there(path)
-    with pytest.raises(StoreError, match="are damaged"):
-        Database(path)
-    assert there(path) == before
-    (told,) = recover(path).streams
-    assert (told.kept, told.lost, told.state) == (3, 0, 3)
-    assert check(path) == Checked({"main": 3}, ())
