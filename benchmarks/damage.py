@@ -27,12 +27,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from postgrad.errors import StoreError
-from postgrad.store import Batch, Database, Store, StoredState
+from postgrad.store import Batch, Database, Event, Store, StoredState
 from postgrad.store.opening import connecting, open_checked
 from postgrad.store.recovery import check, recover
 
 FILES = ("", "-wal", "-acknowledged")
 SECTOR, PAGE = 512, 4096
+EVENT = Event(35, 1.0, "relearned", "{}")
 
 
 def saved(name: str, stage: int, still: int = 0) -> StoredState:
@@ -110,6 +111,7 @@ def made(kind: Kind, folder: Path) -> Case:
             deliver(store, name, range(1, half + 1) if part == 0 else range(half + 1, count + 1))
             if kind.back and part == 0 and name == "main":
                 store.go_back(store.load(), saved(name, half - 40, 5), None)
+                store.amend(store.load(), saved(name, half - 40, 5), None, EVENT)
         if part == 0 and kind.logged == "half":
             database.connection.execute("PRAGMA wal_checkpoint")
     if kind.logged == "nothing":
@@ -140,6 +142,7 @@ def questions(case: Case, store: Store, name: str) -> Iterator[tuple[str, Callab
     yield "state", lambda: store.load().saved
     yield "fixed arrays", lambda: store.fixed_arrays(store.load().saved)
     yield "alarms", store.alarms
+    yield "events", lambda: store.events(store.load())
     yield "batches", lambda: list(store.batches(1, store.load().saved.stage))
     yield "last", lambda: list(store.batches(store.load().saved.stage, store.load().saved.stage))
     for number in range(1, case.kind.streams[name] + 2):
@@ -330,6 +333,9 @@ def recovered(case: Case, damaged: Path, path: Path) -> list[str]:
             if any(s and s.state not in (b"", saved(name, s.stage).state) for s in states):
                 wrong.append(f"{name!r} has a state that it never had")
             told, actual = said.get(name), len(truth) - len(found)
+            gone = case.answers[f"{name}: events"] != store.events(head)[:1]
+            if gone and (told is None or not (told.lost or told.missing or told.lost_events)):
+                wrong.append(f"the event of {name!r} was lost, and nothing said")
             least = 0 if told is None else told.lost
             lost = 0 if told is None else told.lost + told.missing
             # Commits that were gone back from are among the missing ones.

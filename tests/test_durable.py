@@ -320,7 +320,7 @@ def test_rollback_is_for_good_and_frees_ids(tmp_path):
     agent.verify()
 
 
-def test_replay_finds_what_differs(tmp_path):
+def test_replay_finds_what_differs(tmp_path, monkeypatch):
     agent = make(tmp_path / "a.db")
     feed(agent, range(5))
     assert agent.replay() == pg.Replay(1, 5, True, None)
@@ -332,7 +332,7 @@ def test_replay_finds_what_differs(tmp_path):
         numbers[0] += 1e-15 if new.stage == 3 else 0
         return new._replace(answer=numbers.tobytes())
 
-    agent._stream.after = other
+    monkeypatch.setattr(agent._stream, "after", other)  # agents share it
     assert agent.replay() == pg.Replay(1, 5, False, 3)
 
 

@@ -13,8 +13,8 @@ from test_transactions import broken, named, straight
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.agent import agent as agent_module
 from postgrad.agent import shared_parts
+from postgrad.agent.changes import changing
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 
 
@@ -29,8 +29,8 @@ def counted(monkeypatch):
         monkeypatch.setattr(owner, name, lambda *given: calls.append(name) or called(*given))
 
     count(BayesianSGD, "init")
-    count(agent_module, "fingerprint")
-    count(agent_module, "differences")
+    count(changing, "fingerprint")
+    count(changing, "differences")
     return calls
 
 

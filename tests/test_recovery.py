@@ -9,6 +9,9 @@ from test_durable import KINDS, everything, feed, make
 
 import postgrad as pg
 from postgrad import errors
+from postgrad.agent import stored_history
+from postgrad.agent.changes import changing
+from postgrad.store import Store
 from postgrad.store.recovery import recover
 from postgrad.store.state_rows import EVERY
 
@@ -136,3 +139,53 @@ def test_a_damaged_stream_does_not_keep_others_from_working(tmp_path):
         feed(other, [3])
     recover(path)
     assert (make(path, name="one").stage, make(path, name="two").stage) == (3, 4)
+
+
+def lost_state(path):
+    """A recovered file whose latest state is to be computed again; returns what it was."""
+    with make(path) as agent:
+        feed(agent, range(3))
+        expected = everything(agent)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE heads SET state = zeroblob(length(state))")
+    connection.commit()
+    connection.close()
+    recover(path)
+    return expected
+
+
+def is_missing(path):
+    with pg.Database(path) as database:
+        return Store(database, "main").load().saved.is_missing
+
+
+def test_a_lost_state_is_stored_inside_a_transaction_too(tmp_path):
+    path = tmp_path / "a.db"
+    expected = lost_state(path)
+    with pg.Database(path) as database, database.transaction():
+        assert everything(make(database)) == expected
+    assert not is_missing(path)
+
+
+def test_a_lost_state_on_a_read_only_disk_is_stored_when_it_can_be(tmp_path, monkeypatch):
+    path = tmp_path / "a.db"
+    expected = lost_state(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(changing, "is_writable", lambda path: False)
+        agent = make(path)
+        assert everything(agent) == expected
+    assert is_missing(path)
+    agent.rollback(3)
+    assert everything(agent) == expected
+    assert not is_missing(path)
+
+
+def test_a_state_that_other_versions_computed_is_learned_again_on_record(tmp_path, monkeypatch):
+    """Their decisions were in force, whatever the present versions would compute."""
+    path = tmp_path / "a.db"
+    lost_state(path)
+    monkeypatch.setattr(stored_history, "versions_now", lambda: {"jax": "0.0"})
+    for _ in range(2):  # it is learned once
+        with make(path) as agent:
+            assert [event.kind for event in agent.events] == ["relearned"]
+            assert agent.decision == list(agent.history())[-1].decision

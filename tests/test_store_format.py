@@ -10,17 +10,22 @@ from postgrad.store import Database, Store, schema
 
 
 @pytest.mark.parametrize(
-    ("change", "advice"), [(1, "install a newer postgrad"), (-1, "begin a new file")]
+    ("version", "words"),
+    [
+        (schema.VERSION + 1, "is newer than this postgrad's.*install a newer postgrad"),
+        (schema.VERSION - 1, "definitions of checkpoints, events, heads are damaged"),
+        (0, "is none that postgrad has written"),
+    ],
 )
-def test_other_formats_are_refused_and_left_alone(tmp_path, change, advice):
+def test_other_formats_are_refused_and_left_alone(tmp_path, version, words):
     path = str(tmp_path / "a.db")
     fill(path, 1)[0].database.close()
     expected = contents(path)
-    for version in (schema.VERSION + change, schema.VERSION):
+    for number in (version, schema.VERSION):
         connection = sqlite3.connect(path)
-        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute(f"PRAGMA user_version = {number}")
         connection.close()
-        if version != schema.VERSION:
-            with pytest.raises(StoreError, match=rf"format is {version}.*{advice}"):
+        if number != schema.VERSION:
+            with pytest.raises(StoreError, match=words):
                 Store(Database(path), "main")
     assert contents(path) == expected

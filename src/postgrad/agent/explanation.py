@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
+from postgrad.agent.changes.stream_events import StreamEvent
 from postgrad.agent.record import Record
+from postgrad.algorithm.bayesian_sgd import Info
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
@@ -55,6 +57,7 @@ class Explanation:
         tail: The share of foreseen batches that are as far out as the last one.
         before: What was believed about each part of theta before that batch.
         outlook: What is uncertain, and what it costs.
+        events: What happened besides batches.
     """
 
     stage: int
@@ -71,6 +74,7 @@ class Explanation:
     tail: float | None = None
     before: dict[str, Spread] = field(default_factory=dict)
     outlook: Outlook | None = None
+    events: tuple[StreamEvent, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(self._sentences())
@@ -96,6 +100,8 @@ class Explanation:
             yield f"{_counted(len(self.alarms), 'alarm')}; the last: {self.alarms[-1]}."
         else:
             yield "No alarms: the data have looked like the model."
+        if self.events:
+            yield f"{_counted(len(self.events), 'event')} on record; the last {self.events[-1]}."
 
     def _about_batch(self, last: Record, change: np.ndarray) -> Iterator[str]:
         text = f"After {_counted(self.stage, 'batch')} the decision is {_shown(self.decision)}."
@@ -103,6 +109,10 @@ class Explanation:
             low, high = self.interval
             text += f" The best one lies between {_shown(low)} and {_shown(high)} (95 %)."
         yield text
+        for one in self.events[-1:]:
+            if one.stage == self.stage and "decision" in one.details:
+                yield "It was sought anew since the last batch."
+                return
         name = f" {last.id!r}" if last.id else ""
         moved = (
             f"The last batch{name}, {_counted(len(last.rows), 'observation')} under "
@@ -128,6 +138,7 @@ def explain(
     before: Snapshot | None,
     last: Record | None,
     alarms: tuple[Alarm, ...],
+    events: tuple[StreamEvent, ...] = (),
 ) -> Explanation:
     """Explains the last stage.
 
@@ -137,10 +148,11 @@ def explain(
         before: The snapshot before it.
         last: The batch.
         alarms: All so far.
+        events: What happened besides batches.
     """
     info, after = now.info, _spreads(now.belief)
     if info is None or before is None or last is None:
-        return Explanation(now.stage, now.decision[()], after, alarms)
+        return Explanation(now.stage, now.decision[()], after, alarms, events=events)
     # What moves without a batch is the search alone.
     onward = stream.without_data(before)
     ranks = [np.ravel(info.surprise.pit_location), np.ravel(info.surprise.pit_spread)]
@@ -153,7 +165,7 @@ def explain(
         after=after,
         alarms=alarms,
         last=last,
-        interval=last.interval,
+        interval=interval_of(info),
         change=(now.decision - before.decision)[()],
         learned=None if onward is None else (now.decision - onward)[()],
         settled=None if onward is None else (onward - before.decision)[()],
@@ -163,7 +175,16 @@ def explain(
         tail=float(min(1.0, tails.size * tails.min())) if tails.size else None,
         before=_spreads(before.belief),
         outlook=info.outlook,
+        events=events,
     )
+
+
+def interval_of(info: Info | None) -> tuple[np.ndarray, np.ndarray] | None:
+    """Where the best decision lies, with 95 %; None where the descent does not tell."""
+    if info is None:
+        return None
+    low, high = np.asarray(info.outlook.low), np.asarray(info.outlook.high)
+    return None if np.isnan(low).any() else (low[()], high[()])
 
 
 def _spreads(belief: Belief) -> dict[str, Spread]:
@@ -192,7 +213,7 @@ def _how_surprising(tail: float, last: Record) -> str:
 def _counted(count: int, noun: str) -> str:
     """`1 batch`, `2 batches`, `2 alarms`."""
     plural = "es" if noun.endswith("ch") else "s"
-    return f"{count} {noun}{plural if count > 1 else ''}"
+    return f"{count} {noun}{plural if count != 1 else ''}"
 
 
 def _shown(values: np.ndarray, form: str = ".4g") -> str:

@@ -8,10 +8,12 @@ last ones.
 
 import dataclasses
 import functools
+import inspect
 import json
+import re
 from collections.abc import Iterator
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,6 +22,8 @@ import numpy as np
 from jax import random
 from jaxtyping import PyTree
 
+from postgrad.agent.changes.settings_schema import SCHEMA, migrated
+from postgrad.agent.stored_names import class_name, field_name, function_name
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs import Belief
 from postgrad.distributions.density import log_density
@@ -30,49 +34,145 @@ _DIGITS = 1e-9
 _FEW = 16
 # How deep to look into what functions close over.
 _DEEPEST = 12
+# What a running agent may change: what is believed does not depend on it.
+_CHANGEABLE = ("algorithm.problem.cost", "algorithm.problem.feasible")
+
+
+class Difference(NamedTuple):
+    """One thing in which an agent differs from the settings that were stored.
+
+    Attributes:
+        path: Where.
+        words: What differs.
+    """
+
+    path: str
+    words: str
+
+    @property
+    def changeable(self) -> bool:
+        """Whether a running agent may change it: what is believed does not depend on it."""
+        return self.path == "x" or self.path.startswith(_CHANGEABLE)
 
 
 def fingerprint(algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any) -> str:
     """The settings of an agent, as JSON."""
-    points = _draws(algorithm.problem, jnp.asarray(x), _some(belief))
-    answers = _answers(algorithm.problem, jnp.asarray(x), _some(belief), points)
-    probe = {"points": _lists(points), "answers": _lists(answers)}
-    return json.dumps({**_described(algorithm, belief, x, alpha), "probe": probe})
+    problem, some = algorithm.problem, _some(belief)
+    points, places = _draws(problem, jnp.asarray(x), some)
+    answers = _answers(problem, places, some, points)
+    probe = {
+        "places": np.asarray(places).tolist(),
+        "points": _lists(points),
+        "answers": _lists(answers),
+    }
+    return json.dumps({"schema": SCHEMA, **_described(algorithm, belief, x, alpha), "probe": probe})
 
 
 def differences(
     settings: str, algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any
-) -> list[str]:
-    """How an agent differs from the settings that were stored, one line for each difference."""
-    old, new = json.loads(settings), _described(algorithm, belief, x, alpha)
-    lines = []
+) -> list[Difference]:
+    """How an agent differs from the settings that were stored."""
+    new = _described(algorithm, belief, x, alpha)
+    old = migrated(json.loads(settings), new)
+    found = []
     for path in {**old["structure"], **new["structure"]}:
         was, now = (s["structure"].get(path, "not there") for s in (old, new))
         if was != now:
-            lines.append(f"{path} was {was} and is {now}")
+            found.append(Difference(path, f"{path} was {was} and is {now}"))
         elif path in old["numbers"]:
             was, now = (s["numbers"][path] for s in (old, new))
             if not _equal(was, now):
-                lines.append(f"the numbers in {path} differ{_shown(was, now)}")
-    if not lines:  # the same by name; now for what they do
-        points = {name: jnp.asarray(point) for name, point in old["probe"]["points"].items()}
-        answers = _answers(algorithm.problem, jnp.asarray(x), _some(belief), points)
-        for name, now in _lists(answers).items():
-            if not _equal(was := old["probe"]["answers"][name], now):
-                lines.append(f"the {name} gives other numbers than it did{_shown(was, now)}")
-    return lines
+                words = f"the numbers in {path} differ{_shown(was, now)}"
+                found.append(Difference(path, words))
+    if any(difference.path not in old["structure"] for difference in found):
+        usual = {*_at_default(algorithm, "algorithm"), *_at_default(belief, "belief")}
+        found = [new for new in found if new.path in old["structure"] or new.path not in usual]
+    if all(difference.changeable for difference in found):  # the same by name; now what they do
+        found += _other_answers(old["probe"], algorithm.problem, belief, x, not found)
+    return found
 
 
-def in_words(lines: list[str]) -> str:
+def bound_form(belief: Belief, fixed: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What a belief's stored numbers refer to, as it is bound to the problem.
+
+    It follows from prior, model, feasible set and first decision.
+
+    Args:
+        belief: The belief before the first batch, bound.
+        fixed: Its arrays that stages do not change.
+    """
+    said = {path: found for path, found in _parts(belief, "belief", 0) if isinstance(found, str)}
+    return {"form": said, "fixed": {name: _summary(array) for name, array in fixed.items()}}
+
+
+def is_rebound(settings: str, bound: dict[str, Any]) -> bool:
+    """Whether stored numbers refer to something else than when settings were stored."""
+    kept, fixed = _read(settings), bound["fixed"]
+    if "bound" in kept:
+        form, was = kept["bound"]["form"], kept["bound"]["fixed"]
+        same = form == bound["form"] and was.keys() == fixed.keys()
+        return not (same and all(_equal(was[name], fixed[name]) for name in fixed))
+    # Before they were summarised: those that are part of the prior have been compared.
+    compared = {re.sub(r"\['?(\w+)'?\]", r".\1", path) for path in kept.get("structure", {})}
+    return not fixed.keys() <= compared
+
+
+def first_decision(settings: str, x: np.ndarray) -> np.ndarray:
+    """x_1 when settings were stored, as far as they tell; else x."""
+    kept = _read(settings)
+    found = np.asarray(kept.get("start", kept.get("numbers", {}).get("x", x)), float)
+    return found.reshape(x.shape) if found.size == x.size else x
+
+
+def created_by(settings: str) -> dict[str, str] | None:
+    """The versions that the stream was created by, as far as known."""
+    return _read(settings).get("versions")
+
+
+@functools.lru_cache(maxsize=16)
+def _read(settings: str) -> dict[str, Any]:
+    """Settings, to be read only: those of many streams are the same."""
+    return dict(json.loads(settings))
+
+
+def _other_answers(
+    probe: dict[str, Any], problem: Problem, belief: Belief, x: np.ndarray, all_places: bool
+) -> list[Difference]:
+    """Where model and cost answer other than they did.
+
+    Args:
+        probe: What they answered, where, and to what.
+        problem: The problem.
+        belief: pi_0.
+        x: x_1.
+        all_places: Whether the places of settings that do not name them can be told: x, and one
+            aside that depends on the feasible set.
+    """
+    points = {name: jnp.asarray(point) for name, point in probe["points"].items()}
+    some, known = _some(belief), probe.get("places")
+    places = _places(problem, jnp.asarray(x)) if known is None else jnp.asarray(known)
+    answers, found = _lists(_answers(problem, places, some, points)), []
+    for name, now in answers.items():
+        was = probe["answers"][name]
+        if known is None and not all_places:
+            was, now = was[: len(was) // 2], now[: len(now) // 2]
+        if not _equal(was, now):
+            words = f"the {name} gives other numbers than it did{_shown(was, now)}"
+            found.append(Difference(f"algorithm.problem.{name}", words))
+    return found
+
+
+def in_words(found: list[Difference]) -> str:
     """What to say where an agent differs from the settings that were stored."""
+    lines = [difference.words for difference in found]
     more = f"; and {len(lines) - 5} more" if len(lines) > 5 else ""
     instead = "Use those, another name= for a new stream, or another path="
+    if all(difference.changeable for difference in found):
+        instead += ". If the change is meant: Agent.change, or postgrad run --accept-change"
     return f"the file was made with other settings: {'; '.join(lines[:5])}{more}. {instead}"
 
 
-def _described(
-    algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any
-) -> dict[str, dict[str, Any]]:
+def _described(algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any) -> dict[str, Any]:
     structure: dict[str, str] = {}
     numbers: dict[str, list[float]] = {}
     for part, value in {"algorithm": algorithm, "belief": belief, "x": x, "alpha": alpha}.items():
@@ -83,6 +183,43 @@ def _described(
                 structure[path] = f"{found.dtype}{list(found.shape)}"
                 numbers[path] = _summary(found)
     return {"structure": structure, "numbers": numbers}
+
+
+def _at_default(value: Any, path: str, depth: int = 0) -> Iterator[str]:
+    """The paths of all there is to say about fields that are at their default value.
+
+    The default is the field's, or that of the argument of the same name.
+    """
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, tuple | list | dict):
+        for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _at_default(entry, f"{path}[{name!r}]", depth + 1)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        kind = type(value)
+        arguments = inspect.signature(kind.__init__).parameters
+        for field in _lasting(value):
+            found, below = (
+                getattr(value, field.name, None),
+                f"{path}.{field_name(kind, field.name)}",
+            )
+            usual = field.default
+            if usual is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
+                usual = field.default_factory()
+            if usual is dataclasses.MISSING and field.name in arguments:
+                usual = arguments[field.name].default
+            said, expected = (dict(_parts(v, below, 0)) for v in (found, usual))
+            if said.keys() == expected.keys() and all(
+                np.array_equal(said[at], expected[at]) for at in said
+            ):
+                yield from said
+            else:
+                yield from _at_default(found, below, depth + 1)
+
+
+def _lasting(value: Any) -> list[Any]:
+    """The fields of a dataclass; some follow the order of a set, which processes do not share."""
+    return [f for f in dataclasses.fields(value) if not f.metadata.get("of_this_process")]
 
 
 def _parts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str | np.ndarray]]:
@@ -102,14 +239,14 @@ def _parts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str | np.nd
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _parts(entry, f"{path}[{name!r}]", depth + 1)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield path, type(value).__qualname__
-        # Some fields follow the order of a set, which differs from process to process.
-        lasting = [f for f in dataclasses.fields(value) if not f.metadata.get("of_this_process")]
-        for field in lasting:
-            yield from _parts(getattr(value, field.name, None), f"{path}.{field.name}", depth + 1)
+        kind = type(value)
+        yield path, class_name(kind)
+        for field in _lasting(value):
+            below = f"{path}.{field_name(kind, field.name)}"
+            yield from _parts(getattr(value, field.name, None), below, depth + 1)
     else:
         # Never `repr`, which may hold an address.
-        yield path, getattr(value, "__qualname__", type(value).__qualname__)
+        yield path, function_name(value)
         function = getattr(value, "__wrapped__", value)
         if isinstance(function, FunctionType):
             yield from _closed_over(function, path, depth)
@@ -155,27 +292,32 @@ def _shown(was: list[float], now: list[float]) -> str:
 
 
 @eqx.filter_jit
-def _draws(problem: Problem, x: jax.Array, thetas: list[PyTree]) -> dict[str, jax.Array]:
-    """Something that each model may produce."""
+def _draws(
+    problem: Problem, x: jax.Array, thetas: list[PyTree]
+) -> tuple[dict[str, jax.Array], jax.Array]:
+    """Something that each model may produce, and where cost and model are tried."""
     models = problem.models.items()
-    return {name: model(x, thetas[0]).sample(random.key(0)) for name, model in models}
+    points = {name: model(x, thetas[0]).sample(random.key(0)) for name, model in models}
+    return points, _places(problem, x)
+
+
+def _places(problem: Problem, x: jax.Array) -> jax.Array:
+    """Not x alone: there, and at zero above all, a term may vanish."""
+    aside = problem.feasible.project(x + 0.37 * (1.0 + jnp.max(jnp.abs(x))))
+    return jnp.stack([x, aside])
 
 
 # One program: compiling operations one by one would take longer than all the rest of opening.
 @eqx.filter_jit
 def _answers(
-    problem: Problem, x: jax.Array, thetas: list[PyTree], points: dict[str, jax.Array]
+    problem: Problem, places: jax.Array, thetas: list[PyTree], points: dict[str, jax.Array]
 ) -> dict[str, jax.Array]:
-    """What cost and model say at points that are kept, as other versions draw other ones.
-
-    Not at x alone: there, and at zero above all, a term may vanish.
-    """
-    aside = problem.feasible.project(x + 0.37 * (1.0 + jnp.max(jnp.abs(x))))
+    """What cost and model say at points that are kept, as other versions draw other ones."""
     answers = {
-        name: [log_density(model(at, theta), points[name]) for at in (x, aside) for theta in thetas]
+        name: [log_density(model(x, theta), points[name]) for x in places for theta in thetas]
         for name, model in problem.models.items()
     }
-    answers["cost"] = [problem.cost(at, points["model"]) for at in (x, aside)]
+    answers["cost"] = [problem.cost(x, points["model"]) for x in places]
     return {name: jnp.stack(values) for name, values in answers.items()}
 
 

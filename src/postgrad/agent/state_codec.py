@@ -1,13 +1,14 @@
 """Snapshots in the form that a store keeps, and back.
 
 An array of the state is stored under the names of the fields that lead to it, joined by dots, so
-that files follow the fields and not the order of them. A field that is renamed keeps its name in
-files by `eqx.field(metadata={"stored_as": "old_name"})`.
+that files follow the fields and not the order of them. `stored_names.py` has the names of fields
+that were renamed in Python.
 """
 
 import dataclasses
 import functools
 import struct
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -16,10 +17,13 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, PyTree
 
+from postgrad.agent.settings_check import bound_form
+from postgrad.agent.stored_names import field_name
 from postgrad.algorithm.bayesian_sgd import Descended, Learned
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.descents import Course
 from postgrad.algorithm.surprise import Surprise
+from postgrad.engine.no_report import no_descend_report, no_learn_report
 from postgrad.engine.packing import Layout, Packed
 from postgrad.engine.stage import DescendReport, LearnReport
 from postgrad.engine.stream import Report, Snapshot, Stream
@@ -53,6 +57,10 @@ class Answer:
     high: np.ndarray
     log_predictive: float
     surprise: Surprise
+
+
+class OtherArraysError(Exception):
+    """What is stored are not the arrays of the present code."""
 
 
 class StateCodec:
@@ -109,10 +117,25 @@ class StateCodec:
             {n: _plain(leaf) for n, leaf, first, fixed in each if fixed and leaf is not first}
         )
 
-    def restore(self, saved: StoredState, fixed: tuple[str, bytes] | None) -> Snapshot:
+    def restore(
+        self,
+        saved: StoredState,
+        fixed: tuple[str, bytes] | None,
+        issued: Callable[[int], np.ndarray],
+    ) -> Snapshot:
         """The snapshot that was stored.
 
+        Where the arrays of the search are not those of the present code, the search knows nothing
+        but the decision; `is_anew` tells.
+
+        Args:
+            saved: What was stored.
+            fixed: The arrays that stages do not change.
+            issued: Gives the decision in force after a stage.
+
         Raises:
+            OtherArraysError: If the arrays of the belief or of the test are not those of the
+                present code: they must be learned again.
             StoreError: If the bytes do not fit their description.
         """
         start = self._stream.start
@@ -122,20 +145,20 @@ class StateCodec:
         told = decode(saved.report_header, saved.report)
         size = _COUNTERS.size
         if len(saved.counters) not in (size, size + _WITHOUT.size):
-            raise ValueError(f"expected {size} bytes of counters, got {len(saved.counters)}")
+            raise OtherArraysError(f"{len(saved.counters)} bytes of counters instead of {size}")
         *stall, said, next_look, room, rows = _COUNTERS.unpack(saved.counters[:size])
         without = _WITHOUT.unpack(saved.counters[size:])[0] if saved.counters[size:] else 0
         parts = self._of(without)
-        search = parts.search.tree(stored)
-        learn = Packed.of(self._learn.tree(told), np.concatenate)
-        descend = Packed.of(self._descend.tree(told), np.concatenate)
-        return Snapshot(
+        parts.belief.check(stored, [name for name, _ in parts.moving])
+        self._test.check(stored, self._test.names)
+        report = Report(self._told(self._learn, told), self._told(self._descend, told), rows)
+        snapshot = Snapshot(
             stage=saved.stage,
-            decision=np.asarray(search.decision),
+            decision=start.decision,
             belief=parts.belief.tree(stored),
-            search=Packed.of(search, np.concatenate),
+            search=start.search,
             test=Packed.of(self._test.tree(stored), np.concatenate),
-            report=Report(learn, descend, rows),
+            report=report,
             answer=b"",
             alarm=None,
             stall=Stall(*stall)._replace(said=bool(said)),
@@ -145,14 +168,61 @@ class StateCodec:
             fixed_since=saved.fixed_since,
             without=without,
         )
+        if self._is_anew(parts, stored):
+            return self._stream.anew(snapshot, issued(saved.stage))
+        search = parts.search.tree(stored)
+        return snapshot._replace(
+            decision=np.asarray(search.decision), search=Packed.of(search, np.concatenate)
+        )
+
+    def is_anew(self, saved: StoredState) -> bool:
+        """Whether `restore` lets the search begin anew."""
+        counters = saved.counters[_COUNTERS.size :]
+        parts = self._of(_WITHOUT.unpack(counters)[0] if counters else 0)
+        return saved.stage > 0 and self._is_anew(parts, decode(saved.header, saved.state))
+
+    def is_of_today(self, answer: bytes) -> bool:
+        """Whether an answer, and with it the counters of its state, are laid out as today's."""
+        d, e = self._stream.start.decision.size, int(np.prod(self._stream.event_shape))
+        return len(answer) == 8 * (3 * d + 1 + 4 * e)
+
+    def _is_anew(self, parts: "_Parts", stored: dict[str, np.ndarray]) -> bool:
+        each = zip(parts.search.names, parts.search.first, strict=True)
+        shapes = {name: _plain(first).shape for name, first in each}
+        found = {name: a.shape for name, a in stored.items() if name.startswith("search.")}
+        return found != shapes
+
+    def _told(self, names: "_Names", told: dict[str, np.ndarray]) -> Packed:
+        """What a stage reported; nothing, if the present code reports something else."""
+        if set(names.names) <= told.keys():
+            return Packed.of(names.tree(told), np.concatenate)
+        if names is self._learn:
+            return no_learn_report(self._stream.event_shape, 1)
+        return no_descend_report(self._stream.start.decision)
+
+    @functools.cached_property
+    def bound(self) -> dict[str, Any]:
+        """What the stored numbers of the belief refer to: see `bound_form`."""
+        of = self._parts[0]
+        each = zip(of.belief.names, of.belief.first, of.fixed, strict=True)
+        arrays = {name: _plain(first) for name, first, fixed in each if fixed}
+        return bound_form(self._stream.start.belief, arrays)
 
     def read_answer(self, data: bytes) -> Answer:
-        """What was kept with a batch."""
+        """What was kept with a batch, also by code before schema 1 of the settings.
+
+        Raises:
+            ValueError: If there are not as many numbers as there should be.
+        """
         shape, event_shape = self._stream.start.decision.shape, self._stream.event_shape
         d, e = int(np.prod(shape)), int(np.prod(event_shape))
         numbers = np.frombuffer(data, "<f8")
-        if len(numbers) != 3 * d + 1 + 4 * e:
-            raise ValueError(f"expected {3 * d + 1 + 4 * e} numbers, got {len(numbers)}")
+        expected = 3 * d + 1 + 4 * e
+        if len(numbers) == expected - d:  # before schema 1: one standard deviation
+            low, high = (numbers[:d] + k * numbers[d : 2 * d] for k in (-2.0, 2.0))
+            numbers = np.concatenate([numbers[:d], low, high, numbers[2 * d :]])
+        if len(numbers) != expected:
+            raise ValueError(f"expected {expected} numbers, got {len(numbers)}")
         return Answer(
             decision=numbers[:d].reshape(shape),
             low=numbers[d : 2 * d].reshape(shape),
@@ -194,6 +264,21 @@ class _Names:
         self.names = tuple(f"{part}.{_stored_name(first, path)}" for path, _ in named)
         self.first = [leaf for _, leaf in named]
 
+    def check(self, stored: dict[str, np.ndarray], needed: Sequence[str]) -> None:
+        """Check that stored arrays are those of the present code.
+
+        Raises:
+            OtherArraysError: If an array is missing, has another number of axes, or is not known.
+        """
+        part = self.names[0].partition(".")[0] + "." if self.names else "."
+        each = zip(self.names, self.first, strict=True)
+        axes = {name: _plain(first).ndim for name, first in each}
+        for name in needed:
+            if name not in stored or stored[name].ndim != axes[name]:
+                raise OtherArraysError(f"{name} is missing or has another shape")
+        if unknown := [name for name in stored if name.startswith(part) and name not in axes]:
+            raise OtherArraysError(f"{unknown[0]} is not known")
+
     def tree(self, stored: dict[str, np.ndarray]) -> Any:
         """The part, from the arrays of a file; those that are not there are the first ones."""
         leaves = [
@@ -214,7 +299,7 @@ def _header(entries: Entries, *parts: tuple[tuple[str, ...], Layout]) -> str:
 
 def _stored_name(tree: PyTree, path: tuple[Any, ...]) -> str:
     """The name under which the array at a path of a tree is stored."""
-    return ".".join(metadata.get("stored_as", name) for name, metadata in steps(tree, path))
+    return ".".join(field_name(kind, name) for kind, name, _ in steps(tree, path))
 
 
 def _plain(leaf: Array) -> np.ndarray:

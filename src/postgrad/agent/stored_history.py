@@ -5,17 +5,18 @@ import json
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from postgrad.agent.record import Record, Replay
+from postgrad.agent.changes.relearning import Relearning
+from postgrad.agent.changes.stream_events import RELEARNED
+from postgrad.agent.changes.versions import versions_now
+from postgrad.agent.record import Corrected, Record
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
-from postgrad.errors import StoreError
 from postgrad.monitoring.assumptions import AssumptionFailedError, AssumptionWarning
 from postgrad.monitoring.misspecification import Alarm
 from postgrad.store import Batch, StaleStateError, Store
@@ -31,12 +32,12 @@ class _Stage(NamedTuple):
     after: Snapshot
 
 
-class StoredHistory:
+class StoredHistory(Relearning):
     """What can be told of the past."""
 
-    def __init__(self, stream: Stream, codec: StateCodec, store: Store):
-        """Args: what computes stages, what reads stored states, and where the batches are."""
-        self._stream, self._codec, self._store = stream, codec, store
+    def __init__(self, stream: Stream, codec: StateCodec, store: Store, until: int | None = None):
+        """See `Relearning`."""
+        super().__init__(stream, codec, store, until)
         self._prepared: deque[_Stage] = deque()
 
     def records(self, first: int, end: int) -> Iterator[Record]:
@@ -49,18 +50,23 @@ class StoredHistory:
         return self._records(first, self._store.batches(max(first - 1, 1), end))
 
     def _records(self, first: int, batches: Iterator[tuple[int, Batch]]) -> Iterator[Record]:
-        issued = self._stream.start.decision
+        issued = self.issued(0)
         for stage, batch in batches:
             with self._store.database.reading():
                 record = self._record(stage, batch, issued)
             if stage >= first:
                 yield record
-            issued = np.asarray(record.decision)
+            issued = self._issued_after(stage, batch)
 
     def _record(self, stage: int, batch: Batch, issued: np.ndarray) -> Record:
         """What came of a batch that followed the decision `issued`."""
         answer = self._codec.read_answer(batch.answer)
-        rows, x = self._data(batch)
+        rows, x = self._data(batch.rows, batch.x)
+        corrections = tuple(
+            Corrected(before.stage, before.time, self._data(before.rows, None)[0], before.withdrawn)
+            for before in self.events.corrections(stage)
+        )
+        answered = corrections[0].rows if corrections else rows
         unknown = np.isnan(answer.low).any()
         return Record(
             stage=stage,
@@ -70,9 +76,10 @@ class StoredHistory:
             rows=rows,
             decision=answer.decision[()],
             interval=None if unknown else (answer.low[()], answer.high[()]),
-            log_predictive=answer.log_predictive / len(rows),
+            log_predictive=answer.log_predictive / len(answered) if len(answered) else np.nan,
             surprise=answer.surprise,
             alarm=None if batch.alarm is None else _alarm(batch.alarm),
+            corrections=corrections,
         )
 
     def latest(self, end: int, count: int | None) -> Iterator[Record]:
@@ -95,7 +102,8 @@ class StoredHistory:
             yield from what
         except StaleStateError as error:
             raise self._store.database.error(
-                "another process has gone back in the stream while this was read; ask for it again"
+                "another process has gone back in the stream, or corrected a batch, while this was "
+                "read; ask for it again"
             ) from error
 
     def alarms(self) -> list[Alarm]:
@@ -110,6 +118,9 @@ class StoredHistory:
     def snapshot(self, stage: int, known: Snapshot | None = None) -> Snapshot:
         """What was known after a stage, computed from the last snapshot that is at hand.
 
+        Before the last event that replaced the state, what is believed is that of the data as they
+        are now, the decision is the one that was in force, and the search knows nothing else.
+
         Args:
             stage: The stage.
             known: A snapshot of an earlier stage, if there is one.
@@ -117,11 +128,36 @@ class StoredHistory:
         Raises:
             StoreError: If a batch is damaged.
         """
-        kept = self._kept(stage)
+        kept = self.kept(stage)
         snapshot = kept if known is None or known.stage < kept.stage else known
+        if snapshot.stage < self.events.last_break:
+            return self._stream.anew(self.believed(stage, snapshot), self.issued(stage))
         for _, batch in self._store.batches(snapshot.stage + 1, stage):
-            snapshot = self._again(snapshot, batch)
+            snapshot = self.again(snapshot, batch.rows, batch.x)
         return snapshot
+
+    def found_again(self, stage: int, rebind: bool) -> tuple[Snapshot, str | None]:
+        """The snapshot of the latest stage, which was lost, and the kind of event that it takes.
+
+        No event is needed if the stages are computed as they were, from a snapshot that is kept.
+        Otherwise what is believed is learned under the decisions that were really in force.
+
+        Args:
+            stage: The stage.
+            rebind: Whether what the kept snapshots refer to is something else by today's code.
+
+        Raises:
+            StoreError: If a batch is damaged.
+        """
+        kept = self._stream.start if rebind else self.kept(stage)
+        same = kept.stage == stage or self.events.versions_since(kept.stage) == [versions_now()]
+        if not rebind and same and kept.stage >= self.events.last_break:
+            return self.snapshot(stage, kept), None
+        return self._stream.anew(self.believed(stage, kept), self.issued(stage)), RELEARNED
+
+    def again(self, before: Snapshot, rows: bytes, x: bytes | None) -> Snapshot:
+        """One stage, from a batch as it is stored; see `after`."""
+        return self.after(before, *self._data(rows, x))
 
     def prepare(self, now: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> None:
         """Compute the stage that follows `now`, or the last one prepared, for `after` to find."""
@@ -169,14 +205,16 @@ class StoredHistory:
 
     def _learned_again(self, stage: int, without: int) -> Snapshot:
         """What was known after a stage, had some assumptions (bits) never been made."""
-        snapshot, issued = self._stream.begin(without), self._stream.start.decision
-        for _, batch in self._store.batches(1, stage):
-            rows, x = self._data(batch)
+        snapshot, issued = self._stream.begin(without), self.issued(0)
+        if self.events.last_break:
+            return self._stream.anew(self.believed(stage, snapshot), self.issued(stage))
+        for number, batch in self._store.batches(1, stage):
+            rows, x = self._data(batch.rows, batch.x)
             try:
                 snapshot = self._stream.after(snapshot, rows, issued if x is None else x)
             except AssumptionFailedError as failed:
                 return self._learned_again(stage, failed.which)
-            issued = self._codec.read_answer(batch.answer).decision
+            issued = self._issued_after(number, batch)
         return snapshot
 
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
@@ -189,41 +227,6 @@ class StoredHistory:
         for stage in sorted(stages):
             snapshot = self.snapshot(stage, snapshot)
             yield snapshot.belief
-
-    def replay(self, now: Snapshot, since: int) -> Replay:
-        """Computes stages again and compares with what is stored, and the last with what is known.
-
-        Raises:
-            StoreError: If a batch is damaged.
-        """
-        snapshot = self._kept(since)
-        start, different = snapshot.stage, None
-        for stage, batch in self._store.batches(start + 1, now.stage):
-            snapshot = self._again(snapshot, batch)
-            if snapshot.answer != batch.answer and different is None:
-                different = stage
-        if different is None and self._codec.save(snapshot) != self._codec.save(now):
-            different = snapshot.stage + 1
-        return Replay(start + 1, snapshot.stage - start, different is None, different)
-
-    def _kept(self, stage: int) -> Snapshot:
-        """The last snapshot that is kept and not after a stage."""
-        while (kept := self._store.checkpoint(stage)) is not None:
-            with suppress(StoreError), self._store.database.reading():
-                # they were there: another process has thinned them out
-                return self._codec.restore(kept, self._store.fixed_arrays(kept))
-        return self._stream.start
-
-    def _again(self, before: Snapshot, batch: Batch) -> Snapshot:
-        return self.after(before, *self._data(batch))
-
-    def _data(self, batch: Batch) -> tuple[np.ndarray, np.ndarray | None]:
-        """The observations of a batch, and the decision in force, if the caller named one."""
-        with self._store.database.reading():
-            rows = np.frombuffer(batch.rows, "<f8").reshape(-1, *self._stream.event_shape)
-            if batch.x is None:
-                return rows, None
-            return rows, np.frombuffer(batch.x, "<f8").reshape(self._stream.start.decision.shape)
 
 
 def _bytes(rows: np.ndarray, x: np.ndarray | None) -> tuple[bytes, bytes | None]:

@@ -32,6 +32,9 @@ Item = Annotated[str | None, typer.Option(help="Only this item.")]
 Group = Annotated[str | None, typer.Option(help="Only this group of split_by, such as Monday.")]
 
 _FOLLOW = typer.Option("--follow", help="Wait for more rows at the end of the file.")
+_ACCEPT = typer.Option(
+    "--accept-change", help="Go on with an edited cost or feasible set; what is believed stays."
+)
 _EXPORT_FILE = typer.Argument(help="Where to: .csv, .json, or .nc for ArviZ where it is installed.")
 
 
@@ -57,6 +60,7 @@ def run(
     data: Annotated[str, typer.Argument(help="Rows: .csv, .jsonl or .parquet, or - for a stream.")],
     state: StateFile = None,
     follow: Annotated[bool, _FOLLOW] = False,
+    accept_change: Annotated[bool, _ACCEPT] = False,
     allow_code: AllowCode = False,
 ) -> None:
     """Learn from each row and print the decision after it, as JSON lines.
@@ -71,7 +75,8 @@ def run(
         from postgrad.spec.tables.row_reader import dated_rows
 
         spec = load(specification, allow_code=allow_code)
-        with SpecAgents(spec, _state(specification, state)) as agents:
+        path = _state(specification, state)
+        with SpecAgents(spec, path, accept_change=accept_change) as agents:
             found = rows(data, follow=follow)
             source = dated_rows(found, spec.data, spec.split_by, again=data == "-")
             # Whoever sends a stream may wait for the line of a row before sending the next row.
@@ -94,10 +99,10 @@ def decide(
     as_json: AsJson = False,
 ) -> None:
     """Print the decisions in force."""
-    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), opened(specification, state, allow_code) as agents:
         found = [
             decided
-            for stream in _streams(agents, item, group)
+            for stream in named_streams(agents, item, group)
             for decided in _decided(agents, *stream)
             if item in (None, decided["item"])
         ]
@@ -121,8 +126,8 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say why the decisions are what they are, and what is uncertain about them."""
-    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
-        streams = _streams(agents, item, group)
+    with exit_codes(specification), opened(specification, state, allow_code) as agents:
+        streams = named_streams(agents, item, group)
         explained = [(*stream, agents.agent(*stream).explain()) for stream in streams]
     if as_json:
         from postgrad.research.json_types import as_json_types
@@ -147,12 +152,12 @@ def export(
     allow_code: AllowCode = False,
 ) -> None:
     """Write the history of all batches and decisions, or the posterior for ArviZ."""
-    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), opened(specification, state, allow_code) as agents:
         from postgrad.spec.tables.export import write
         from postgrad.spec.tables.output_files import refuse_overwriting
 
         refuse_overwriting(out, [specification])
-        count = write(agents, _streams(agents, item, group), out)
+        count = write(agents, named_streams(agents, item, group), out)
     typer.echo(f"Wrote {count} {'records' if out.suffix != '.nc' else 'posteriors'} to {out}")
 
 
@@ -167,10 +172,10 @@ def plot(
     as_json: AsJson = False,
 ) -> None:
     """Draw decisions with their interval, the posterior, surprise and cost over time."""
-    with exit_codes(specification), _opened(specification, state, allow_code) as agents:
+    with exit_codes(specification), opened(specification, state, allow_code) as agents:
         from postgrad.spec.tables.charts import draw_stream
 
-        streams = _streams(agents, item, group)
+        streams = named_streams(agents, item, group)
         make_folder(out)
         drawn = []
         for number, stream in enumerate(streams, start=1):
@@ -184,7 +189,7 @@ def _state(specification: Path, state: Path | None) -> Path:
     return state or specification.with_suffix(".db")
 
 
-def _opened(specification: Path, state: Path | None, allow_code: bool) -> "SpecAgents":
+def opened(specification: Path, state: Path | None, allow_code: bool) -> "SpecAgents":
     """The agents of a file that must exist."""
     from postgrad.errors import StoreError
     from postgrad.spec import load
@@ -196,7 +201,7 @@ def _opened(specification: Path, state: Path | None, allow_code: bool) -> "SpecA
     return SpecAgents(spec, path)
 
 
-def _streams(agents: "SpecAgents", item: str | None, group: str | None) -> list["Stream"]:
+def named_streams(agents: "SpecAgents", item: str | None, group: str | None) -> list["Stream"]:
     """The streams that the options name; wrong usage if there are none."""
     found = [
         (name, its_group)
@@ -211,12 +216,10 @@ def _streams(agents: "SpecAgents", item: str | None, group: str | None) -> list[
 
 def _decided(agents: "SpecAgents", item: str, group: str | None) -> list[dict[str, Any]]:
     agent = agents.agent(item, group)
-    last = next(agent.history(last=1), None)
-    interval = None if last is None else last.interval
     so_far = {"stage": agent.stage, "alarms": len(agent.alarms)}
     return [
         {"item": name, "group": group, "decision": number, "interval": pair, **so_far}
-        for name, number, pair in agents.by_item(item, agent.decision, interval)
+        for name, number, pair in agents.by_item(item, agent.decision, agent.interval)
     ]
 
 

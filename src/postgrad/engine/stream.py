@@ -10,10 +10,12 @@ from jaxtyping import Float
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, Info, State
 from postgrad.algorithm.descents import Doubt
+from postgrad.algorithm.outputs import Issued
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import first
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
+from postgrad.engine.no_report import no_descend_report, no_learn_report
 from postgrad.engine.packing import Packed
 from postgrad.engine.padding import padded
 from postgrad.engine.programs import Descending, Learning, programs, split
@@ -96,6 +98,20 @@ class Snapshot(NamedTuple):
         return Info(foreseen[: self.report.rows], surprise, *descended)
 
 
+class _Learned(NamedTuple):
+    """A stage of which the descent is still missing.
+
+    Attributes:
+        snapshot: The snapshot, with the decision and the search of the one before.
+        learned: pi_t as it was learned: large grids look at all points afterwards.
+        report: A `LearnReport`, packed.
+    """
+
+    snapshot: Snapshot
+    learned: Belief
+    report: Packed
+
+
 class Stream:
     """Computes the stages of one stream.
 
@@ -125,7 +141,7 @@ class Stream:
         Raises:
             ModelError: If the belief has learned before, and can no longer do without.
         """
-        state = assumptions.without(self._state, self.policy.problem.likelihood, without)
+        state = self._beginning(without)
         return Snapshot(
             stage=0,
             decision=np.asarray(state.decision),
@@ -142,6 +158,9 @@ class Stream:
             fixed_since=0,
             without=without,
         )
+
+    def _beginning(self, without: int) -> State:
+        return assumptions.without(self._state, self.policy.problem.likelihood, without)
 
     def after(
         self, before: Snapshot, rows: Float[np.ndarray, "D ..."], x: np.ndarray | None = None
@@ -160,6 +179,109 @@ class Stream:
             AssumptionFailedError: If an assumption does not hold here. Then all batches so far must
                 be learned again, from a beginning without it: see `begin`.
         """
+        new, draws = self._learned(before, rows, x)
+        search, told = self._descend(before, new.learned, draws, len(rows))
+        descend = read(DescendVerdict, told.first())
+        self._check_assumed(before, descend)
+        if not (descend.positive_step and descend.finite):
+            self._stop(before, descend, told)
+        stall, warning = before.stall.after(Doubt(int(descend.doubt)), *self._taught(descend))
+        return new.snapshot._replace(
+            decision=self._decision(descend),
+            search=search,
+            report=Report(new.report, told, len(rows)),
+            answer=descend.answer.tobytes() + new.snapshot.answer,
+            stall=stall,
+            warning=warning,
+        )
+
+    def relearned(
+        self, before: Snapshot, rows: Float[np.ndarray, "D ..."], x: np.ndarray
+    ) -> Snapshot:
+        """One stage without its descent: what is believed, and the test, from the batch.
+
+        The random numbers are those of `after`. The decision and the search are those of `before`,
+        but for the number of the stage: see `anew`. Of an empty batch, nothing is learned.
+
+        Args:
+            before: Where to start from; it is not changed.
+            rows: The batch.
+            x: The decision in force.
+
+        Raises:
+            SupportError, ImpossibleDataError, ModelError, AssumptionFailedError: As for `after`.
+        """
+        stage = before.stage + 1
+        search, report = _numbered(before.search, stage), before.report
+        if report is None:
+            learn = no_learn_report(self.event_shape, 0)
+            report = Report(learn, no_descend_report(before.decision), 0)
+        if len(rows) == 0:
+            return before._replace(
+                stage=stage, search=search, report=report, alarm=None, warning=None
+            )
+        new, _ = self._learned(before, rows, x)
+        report = report._replace(learn=new.report, rows=len(rows))
+        return new.snapshot._replace(search=search, report=report, answer=b"")
+
+    def anew(self, snapshot: Snapshot, decision: np.ndarray) -> Snapshot:
+        """The snapshot with a search that knows nothing but the decision that it starts from."""
+        return snapshot._replace(
+            decision=np.asarray(decision),
+            search=self._search_at(snapshot, snapshot.stage, decision),
+            stall=Stall(),
+            warning=None,
+        )
+
+    def sought(self, snapshot: Snapshot) -> Snapshot:
+        """The decision sought anew, from that of the snapshot, under what it believes.
+
+        A search looks at the whole feasible set, as in a first stage; steps of other kinds are
+        those of the snapshot's stage. The random numbers follow from (seed, stage).
+
+        Raises:
+            StepSizeError, DivergenceError, AssumptionFailedError: As for `after`.
+        """
+        if snapshot.report is None:
+            return snapshot
+        number = 1 if self.policy.descent.fixes_draws else snapshot.stage
+        rows = max(snapshot.report.rows, 1)
+        before = snapshot._replace(
+            stage=number - 1, search=self._search_at(snapshot, number - 1, snapshot.decision)
+        )
+        draws = self._programs.draw(self._numbers, before.belief, before.search)
+        search, told = self._descend(before, before.belief, draws, rows)
+        descend = read(DescendVerdict, told.first())
+        self._check_assumed(before, descend)
+        if not (descend.positive_step and descend.finite):
+            self._stop(before, descend, told)
+        state = dataclasses.replace(search.tree_of_arrays(), stage=_number(snapshot.stage + 1))
+        return snapshot._replace(
+            decision=self._decision(descend),
+            search=Packed.of(state, np.concatenate),
+            report=snapshot.report._replace(descend=told),
+            stall=Stall(),
+            warning=None,
+        )
+
+    def _search_at(self, snapshot: Snapshot, stage: int, decision: np.ndarray) -> Packed:
+        """A search that knows nothing but where it starts from, after so many stages."""
+        state, x = self._beginning(snapshot.without), jnp.asarray(decision)
+        output = self.policy.output
+        fresh = dataclasses.replace(
+            state,
+            belief=None,
+            stage=_number(stage + 1),
+            x=x,
+            progress=self.policy.descent.init(x, state.additive),
+            output=Issued(output, output.init(x)),
+        )
+        return Packed.of(fresh, np.concatenate)
+
+    def _learned(
+        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None
+    ) -> tuple["_Learned", Draws]:
+        """Bayes' rule; what the descent finds is still missing from the snapshot."""
         batch, weight = padded(rows)
         belief, free, fixed_since = before.belief, before.room, before.fixed_since
         if free < len(batch):
@@ -174,32 +296,22 @@ class Stream:
             belief, fixed_since = live_points.unfocused(before.belief), before.stage + 1
             learning = self._learn(before, belief, batch, weight, x)
             learn = read(LearnVerdict, learning.report.first())
-        search, told = self._descend(before, learning.belief, learning.draws, len(rows))
-        descend = read(DescendVerdict, told.first())
-        self._check_assumed(before, descend)
-        if not (descend.positive_step and descend.finite):
-            self._stop(before, descend, told)
-        stall, warning = before.stall.after(Doubt(int(descend.doubt)), *self._taught(descend))
         belief, stage, next_look = learning.belief, before.stage + 1, before.next_look
         if stage >= next_look:
             belief = live_points.focused(belief)
             next_look, fixed_since = stage + live_points.patience(belief), stage
-        return Snapshot(
+        snapshot = before._replace(
             stage=stage,
-            decision=self._decision(descend),
             belief=belief,
-            search=search,
             test=learning.monitor,
-            report=Report(learning.report, told, len(rows)),
-            answer=descend.answer.tobytes() + learn.answer.tobytes(),
+            answer=learn.answer.tobytes(),
             alarm=learning.monitor.tree_of_arrays().alarm() if learn.alarmed else None,
-            stall=stall,
-            warning=warning,
+            warning=None,
             next_look=next_look,
             room=free - len(rows),
             fixed_since=fixed_since,
-            without=before.without,
         )
+        return _Learned(snapshot, learning.belief, learning.report), learning.draws
 
     def without_data(self, before: Snapshot) -> np.ndarray | None:
         """Where the descent goes on to without a batch; None if that is not finite."""
@@ -266,3 +378,15 @@ class Stream:
             f"no theta in the belief's support explains the batch {rows.tolist()} "
             f"at x = {np.asarray(place)}: each has density zero"
         )
+
+
+def _numbered(search: Packed, stage: int) -> Packed:
+    """A packed search that has come to another stage; the number is the first of its words."""
+    words = np.array(search.words)
+    words[0] = stage + 1
+    return Packed(jnp.asarray(words), search.layout)
+
+
+def _number(stage: int) -> jax.Array:
+    """The number of a stage, as states keep it."""
+    return jnp.asarray(stage, jnp.int64)

@@ -34,22 +34,22 @@ def fixed_leaves(tree: PyTree) -> PyTree:
     """A tree of the same structure: True for each array under a `fixed` field, False elsewhere."""
     leaves, structure = tree_flatten_with_path(tree)
     marks = [
-        eqx.is_array(leaf) and any(metadata.get("fixed") for _, metadata in steps(tree, path))
+        eqx.is_array(leaf) and any(metadata.get("fixed") for *_, metadata in steps(tree, path))
         for path, leaf in leaves
     ]
     return tree_unflatten(structure, marks)
 
 
-def steps(node: Any, path: tuple[Any, ...]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The name of each step on the path from a node to a leaf, and its field's metadata, if any."""
+def steps(node: Any, path: tuple[Any, ...]) -> Iterator[tuple[type, str, Mapping[str, Any]]]:
+    """The steps on the path from a node to a leaf: class, name, metadata of the field, if any."""
     for key in path:
         match key:
             case GetAttrKey(name=name):
                 field = getattr(type(node), "__dataclass_fields__", {}).get(name)
-                yield name, {} if field is None else field.metadata
+                yield type(node), name, {} if field is None else field.metadata
                 node = getattr(node, name)
             case DictKey(key=index) | SequenceKey(idx=index):
-                yield str(index), {}
+                yield type(node), str(index), {}
                 node = node[index]
             case _:  # inside a class with a flattening of its own, such as numpyro's
-                yield str(key.key), {}
+                yield type(node), str(key.key), {}

@@ -14,6 +14,7 @@ import numpy as np
 from postgrad.agent.agent import Agent
 from postgrad.agent.record import Record
 from postgrad.errors import (
+    BatchError,
     DataError,
     DuplicateBatchError,
     PostgradError,
@@ -21,6 +22,7 @@ from postgrad.errors import (
     StoreError,
 )
 from postgrad.spec.build import build
+from postgrad.spec.reworded import reworded
 from postgrad.spec.specification import Specification
 from postgrad.spec.tables.row_reader import DatedRow
 from postgrad.store import Database
@@ -46,12 +48,14 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         path: The file.
     """
 
-    def __init__(self, specification: Specification, path: Path):
+    def __init__(self, specification: Specification, path: Path, *, accept_change: bool = False):
         """Open the file, or create it.
 
         Args:
             specification: What to decide.
             path: The file.
+            accept_change: Whether cost and feasible set may have been edited: see `Agent.change`.
+                All streams of the file are changed, each in a commit of its own.
 
         Raises:
             StoreError: If the file is damaged, or belongs to another problem.
@@ -70,7 +74,11 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             instead = "rows that name their item can be backtested, not run"
             raise SpecificationError(f"{rule}: give each a column, data.items; {instead}")
         self._groups = (None,) if split is None else split.groups
+        self._accept_change = accept_change
         self._database = Database(path)
+        if accept_change:
+            for stream in self.streams():
+                self.agent(*stream)
 
     def __exit__(self, *error: object) -> None:
         self._database.close()
@@ -115,7 +123,13 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             problem, start = built.problems[place], built.starts[place]
             stream: Any = {"path": self._database, "name": _stream_name(item, group)}
             self._agents[item, group] = Agent(
-                problem, built.belief, start, **stream, alpha=built.alpha, **built.options
+                problem,
+                built.belief,
+                start,
+                **stream,
+                accept_change=self._accept_change,
+                alpha=built.alpha,
+                **built.options,
             )
         return self._agents[item, group]
 
@@ -146,6 +160,54 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                     raise refused
             if unreadable is not None:
                 raise unreadable
+
+    def correct(self, rows: Iterable[DatedRow]) -> Iterator[dict[str, Any]]:
+        """Correct what was observed of some rows by their ids, and report what is decided now.
+
+        Each item is corrected in a commit of its own; a row that is right already changes nothing,
+        so that what was broken off can be repeated. See `Agent.correct`.
+
+        Args:
+            rows: The rows as they should have been.
+
+        Raises:
+            DataError: If a row cannot be read, or was never observed.
+            PostgradError: If an agent refuses a row.
+        """
+        for row in rows:
+            changed = {}
+            for item, values, decisions in self._batches(row):
+                agent = self._agent_of(item, row.group, row.id, f"{row.where}: ")
+                with reworded(f"{row.where}: {row.id}", DataError, BatchError):
+                    changed[item] = agent.correct(row.id, values, x=decisions)
+            yield self._corrected(row.id, row.group, changed)
+
+    def withdraw(self, name: str, streams: Iterable[Stream]) -> Iterator[dict[str, Any]]:
+        """Take back what some streams observed under an id, and report what is decided now.
+
+        Raises:
+            DataError: If none of the streams has observed it.
+        """
+        found = [stream for stream in streams if self.agent(*stream).record(name) is not None]
+        if not found:
+            raise DataError(f"{name!r} was never observed")
+        for item, group in found:
+            decision = self.agent(item, group).withdraw(name)
+            yield self._corrected(name, group, {item: decision})
+
+    def _agent_of(self, item: str, group: str | None, name: str, where: str) -> Agent:
+        """The agent that has observed the batch of an id."""
+        agent = self.agent(item, group) if (item, group) in self.streams() else None
+        if agent is None or agent.record(name) is None:
+            raise DataError(f"{where}{name}: {item!r} was never observed under this id")
+        return agent
+
+    def _corrected(
+        self, name: str, group: str | None, changed: dict[str, np.ndarray]
+    ) -> dict[str, Any]:
+        decided = [part for item, x in changed.items() for part in self.by_item(item, x, None)]
+        report = {"id": name} | ({} if group is None else {"group": group})
+        return {**report, "decision": {item: decision for item, decision, _ in decided}}
 
     def _take(
         self, source: Iterator[DatedRow], count: int

@@ -41,6 +41,29 @@ class BatchRows:
         insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         self._database.rows(insert, self.place(stage), self._stream, *_fields(batch), chain)
 
+    def replace(self, stage: int, batch: Batch, last: int, commits: Field) -> bytes:
+        """Replace the batch of a stage, and with it the checksums of all batches from there on.
+
+        Args:
+            stage: The stage.
+            batch: What replaces its batch; the id, the time and the answer must be the same.
+            last: The stage of the last batch.
+            commits: How many transactions have changed the stream.
+
+        Returns:
+            The checksum of the last batch.
+
+        Raises:
+            StoreError: At the first batch that is damaged or missing.
+        """
+        chain = self.chain(stage - 1)
+        for now, found in self.read(stage, last, commits):
+            new = batch if now == stage else found
+            chain = self.next_chain(chain, now, new)
+            update = "UPDATE batches SET x = ?, rows = ?, chain = ? WHERE place = ?"
+            self._database.rows(update, new.x, new.rows, chain, self.place(now))
+        return chain
+
     def drop_after(self, stage: int) -> None:
         """Remove all batches after a stage."""
         self._between("DELETE", stage + 1, STAGES - 1)

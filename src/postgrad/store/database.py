@@ -82,7 +82,7 @@ class Database(AbstractContextManager["Database"]):
                 raise StoreError(wrong)
             # Read before the database: another process may commit, and mark it, at any time.
             self.marked_commits = {} if self.commit_marker is None else self.commit_marker.read()
-            self.identity = open_checked(self)
+            open_checked(self)
             if self.path is not None and self._standing is None:
                 self._opened = OpenedFile(self.path)
         except BaseException as error:

@@ -8,16 +8,18 @@ from postgrad.store.checksum import digest
 
 # "post" in ASCII: tells files of postgrad from other SQLite databases.
 APPLICATION = 0x706F7374
-# The format of the tables below. Format 1 was never released.
-VERSION = 2
+# The format of the tables below; `changes/migrations.py` reads earlier ones.
+VERSION = 3
 
-# The key of a batch is stream * STAGES + stage: a new batch is the last of its stream's pages.
+# The key of a batch is stream * STAGES + stage: a new batch is the last of its stream's pages. That
+# of an event is stream * STAGES + its number.
 STAGES = 1 << 40
 
 # `header` and `report_header` are numbers of array headers.
 _STATE = """
     stage INTEGER NOT NULL, commits INTEGER NOT NULL, chain BLOB NOT NULL,
-    fixed_since INTEGER NOT NULL, header INTEGER NOT NULL, state BLOB NOT NULL,
+    events INTEGER NOT NULL, fixed_since INTEGER NOT NULL,
+    header INTEGER NOT NULL, state BLOB NOT NULL,
     report_header INTEGER NOT NULL, report BLOB NOT NULL, counters BLOB NOT NULL,
     checksum BLOB NOT NULL"""
 
@@ -45,6 +47,10 @@ TABLES = {
         "time REAL NOT NULL, x BLOB, rows BLOB NOT NULL, answer BLOB NOT NULL, alarm TEXT, "
         "chain BLOB NOT NULL)"
     ),
+    "events": (
+        "CREATE TABLE events (place INTEGER PRIMARY KEY, stage INTEGER NOT NULL, "
+        "time REAL NOT NULL, kind TEXT NOT NULL, content TEXT NOT NULL, checksum BLOB NOT NULL)"
+    ),
     "ids": "CREATE UNIQUE INDEX ids ON batches (stream, id) WHERE id IS NOT NULL",
     "alarms": "CREATE INDEX alarms ON batches (stream, place) WHERE alarm IS NOT NULL",
 }
@@ -71,18 +77,25 @@ def check(connection: sqlite3.Connection) -> None:
         StoreError: If the file is another database, of another format, or a definition differs: a
             damaged definition would change what is read and found.
     """
-    if _pragma(connection, "application_id") != APPLICATION:
+    if pragma(connection, "application_id") != APPLICATION:
         raise StoreError("this is a database, but none of postgrad's; choose another path")
-    version = _pragma(connection, "user_version")
+    version = pragma(connection, "user_version")
     if version != VERSION:
-        advice = "install a newer postgrad" if version > VERSION else "begin a new file"
-        raise StoreError(f"its format is {version}, this postgrad reads format {VERSION}; {advice}")
-    found = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL"))
+        newer = f"its format, {version}, is newer than this postgrad's, which is {VERSION}"
+        unknown = f"its format, {version}, is none that postgrad has written"
+        instead = "install a newer postgrad" if version > VERSION else "choose another path"
+        raise StoreError(f"{newer if version > VERSION else unknown}; {instead}")
+    found = definitions(connection)
     if found != TABLES:
         names = sorted(name for name in {*found, *TABLES} if found.get(name) != TABLES.get(name))
         raise StoreError(f"the definitions of {', '.join(map(str, names))} are damaged")
-    if (encoding := _pragma(connection, "encoding")) != "UTF-8":
+    if (encoding := pragma(connection, "encoding")) != "UTF-8":
         raise StoreError(f"the encoding of text is damaged: {encoding}")
+
+
+def definitions(connection: sqlite3.Connection) -> dict[str, str]:
+    """How the tables and indices are defined, by name."""
+    return dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL"))
 
 
 def write_nothing_new(connection: sqlite3.Connection) -> None:
@@ -93,9 +106,10 @@ def write_nothing_new(connection: sqlite3.Connection) -> None:
     updated to what it was.
     """
     connection.execute("BEGIN IMMEDIATE")
-    connection.execute(f"PRAGMA user_version = {_pragma(connection, 'user_version'):d}")
+    connection.execute(f"PRAGMA user_version = {pragma(connection, 'user_version'):d}")
     connection.execute("COMMIT")
 
 
-def _pragma(connection: sqlite3.Connection, name: str) -> Any:
+def pragma(connection: sqlite3.Connection, name: str) -> Any:
+    """What a PRAGMA gives."""
     return connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -9,6 +9,7 @@ from postgrad.store.array_headers import ArrayHeaders
 from postgrad.store.checksum import Field
 from postgrad.store.database import Database
 from postgrad.store.guards.sqlite_errors import WAY_OUT
+from postgrad.store.schema import STAGES
 from postgrad.store.stored_state import StaleStateError, StoredState, StreamHead
 
 # Every so many stages the state is kept as a checkpoint; as time goes on ever fewer remain.
@@ -16,7 +17,8 @@ EVERY = 64
 DAMAGED = f"is damaged; {WAY_OUT}"
 
 _COLUMNS = (
-    "stage, commits, chain, fixed_since, header, state, report_header, report, counters, checksum"
+    "stage, commits, chain, events, fixed_since, header, state, report_header, report, counters, "
+    "checksum"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM"
 _UPDATE = f"UPDATE heads SET {_COLUMNS.replace(',', ' = ?,')} = ?"
@@ -96,14 +98,18 @@ class StateRows:
         self._database.insert("fixed_arrays", self._stream, stage, number, arrays)
 
     def thin(self, stage: int) -> None:
-        """Keep O(log n) checkpoints: of each power of two, the last two multiples."""
+        """Keep O(log n) checkpoints, of each power of two the last two multiples; and at events."""
         last, kept = stage // EVERY, set()
         for power in range(last.bit_length()):
             step = 1 << power
             kept |= {last - last % step, last - last % step - step}
         marks = ", ".join("?" * len(kept))
-        delete = f"DELETE FROM checkpoints WHERE stream = ? AND stage NOT IN ({marks})"
-        self._database.rows(delete, self._stream, *(EVERY * number for number in kept))
+        delete = (
+            f"DELETE FROM checkpoints WHERE stream = ? AND stage NOT IN ({marks}) "
+            f"AND stage NOT IN (SELECT stage FROM events WHERE place BETWEEN ? AND ?)"
+        )
+        stages, ends = (EVERY * number for number in kept), (self._stream, self._stream + 1)
+        self._database.rows(delete, self._stream, *stages, *(STAGES * end for end in ends))
         self._database.rows(
             "DELETE FROM fixed_arrays WHERE stream = ? AND stage NOT IN (SELECT fixed_since FROM "
             "heads WHERE stream = ? UNION SELECT fixed_since FROM checkpoints WHERE stream = ?)",
@@ -120,14 +126,15 @@ class StateRows:
         *fields, checksum = row
         if checksum != self._database.checksum(self._stream, *fields):
             raise self._database.error(f"the state {DAMAGED}")
-        stage, commits, chain, fixed_since, header, state, report_header, report, counters = fields
+        stage, commits, chain, events, fixed_since, *arrays = fields
+        header, state, report_header, report, counters = arrays
         header, report_header = map(self._headers.header, (header, report_header))
         saved = StoredState(stage, header, state, report_header, report, counters, fixed_since)  # type: ignore[arg-type]
-        return StreamHead(saved, commits, chain)  # type: ignore[arg-type]
+        return StreamHead(saved, commits, chain, events)  # type: ignore[arg-type]
 
     def _fields(self, head: StreamHead) -> tuple[Field, ...]:
         saved = head.saved
         header, report_header = map(self._headers.number, (saved.header, saved.report_header))
-        numbers = (saved.stage, head.commits, head.chain, saved.fixed_since)
+        numbers = (saved.stage, head.commits, head.chain, head.events, saved.fixed_since)
         arrays = (header, saved.state, report_header, saved.report, saved.counters)
         return (*numbers, *arrays)

@@ -1,18 +1,27 @@
 """The durable state of one stream: each batch and the state after it, in one transaction."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from postgrad.errors import StoreError
 from postgrad.store.array_headers import ArrayHeaders
 from postgrad.store.batch_rows import BatchRows
+from postgrad.store.changes.event_rows import EventRows
 from postgrad.store.database import Database
 from postgrad.store.guards.sqlite_errors import WAY_OUT
 from postgrad.store.opening.page_checks import check_pages, check_pages_once
 from postgrad.store.schema import STAGES
 from postgrad.store.state_rows import DAMAGED, EVERY, StateRows
-from postgrad.store.stored_state import Batch, Commit, StaleStateError, StoredState, StreamHead
+from postgrad.store.stored_state import (
+    Batch,
+    Commit,
+    Event,
+    StaleStateError,
+    StoredState,
+    StreamHead,
+)
 from postgrad.store.stream_list import check_new_streams, check_streams, find_stream
 
 FixedArrays = tuple[str, bytes]
@@ -31,6 +40,7 @@ class Store:
     _stream: int
     _batches: BatchRows
     _states: StateRows
+    _events: EventRows
 
     def __init__(self, database: Database, name: str):
         """Find the stream.
@@ -53,13 +63,15 @@ class Store:
         self._find()
 
     def _undone(self) -> None:
-        self._batches = self._states = _Undone(self.database)  # type: ignore[assignment]
+        undone: Any = _Undone(self.database)
+        self._batches = self._states = self._events = undone
 
     def _find(self) -> None:
         if (found := find_stream(self.database, self._name)) is not None:
             self._stream, self.settings = found
             self._batches = BatchRows(self.database, self._stream)
             self._states = StateRows(self.database, self._stream, self.array_headers)
+            self._events = EventRows(self.database, self._stream)
 
     def create(self, settings: str, saved: StoredState) -> str | None:
         """Create the stream.
@@ -73,7 +85,7 @@ class Store:
                 number = check_new_streams(self.database) + 1
                 self.database.insert("streams", number, self._name, settings)
                 chain = BatchRows(self.database, number).chain(0)
-                nothing, head = StreamHead(saved, 0, chain), StreamHead(saved, 1, chain)
+                nothing, head = (StreamHead(saved, commits, chain, 0) for commits in (0, 1))
                 StateRows(self.database, number, self.array_headers).insert("heads", head)
                 self.database.note(Commit(number, nothing, head))
         self._find()
@@ -111,7 +123,12 @@ class Store:
         return self._batches.holds(head.saved.stage, head.chain) or self.is_current(head)
 
     def append(
-        self, head: StreamHead, batch: Batch, saved: StoredState, fixed_arrays: FixedArrays | None
+        self,
+        head: StreamHead,
+        batch: Batch,
+        saved: StoredState,
+        fixed_arrays: FixedArrays | None,
+        events: Sequence[Event] = (),
     ) -> StreamHead:
         """Store a batch and the state after it, in one transaction.
 
@@ -120,6 +137,7 @@ class Store:
             batch: The batch.
             saved: The state after the batch.
             fixed_arrays: The arrays that stages do not change, if they were replaced.
+            events: What happened before the batch; the state before it is kept as a checkpoint.
 
         Raises:
             StaleStateError: If another process has written since `head` was read;
@@ -128,10 +146,12 @@ class Store:
                 may have been.
         """
         chain = self._batches.next_chain(head.chain, saved.stage, batch)
-        new = StreamHead(saved, head.commits + 1, chain)
+        new = StreamHead(saved, head.commits + 1, chain, head.events + len(events))
         with self.database.transaction():
             self._states.update(head, new)
             self._batches.insert(saved.stage, batch, chain)
+            if events:
+                self._insert_events(head, events)
             if fixed_arrays is not None:
                 self._states.insert_fixed_arrays(saved.stage, *fixed_arrays)
             if saved.stage % EVERY == 0:
@@ -141,20 +161,102 @@ class Store:
         return new
 
     def go_back(
-        self, head: StreamHead, saved: StoredState, fixed_arrays: FixedArrays | None
+        self,
+        head: StreamHead,
+        saved: StoredState,
+        fixed_arrays: FixedArrays | None,
+        events: Sequence[Event] = (),
     ) -> StreamHead:
         """Go back to an earlier state, in one transaction; later batches are removed.
+
+        Args:
+            head: The latest state.
+            saved: The earlier state.
+            fixed_arrays: The arrays that stages do not change, as of that state.
+            events: What is to be on record about it.
 
         Raises:
             StaleStateError: If another process has written since `head` was read;
                 nothing was changed.
         """
-        new = StreamHead(saved, head.commits + 1, self._batches.chain(saved.stage))
+        chain = self._batches.chain(saved.stage)
+        new = StreamHead(saved, head.commits + 1, chain, head.events + len(events))
         with self.database.transaction():
             self._states.update(head, new)
             self._drop_after(saved, fixed_arrays)
+            if events:
+                self._insert_events(new, events)
             self.database.note(Commit(self._stream, head, new))
         return new
+
+    def amend(
+        self,
+        head: StreamHead,
+        saved: StoredState,
+        fixed_arrays: FixedArrays | None,
+        event: Event,
+        *,
+        settings: str | None = None,
+        corrected: tuple[int, Batch] | None = None,
+    ) -> StreamHead:
+        """Replace the latest state by another of the same stage, in one transaction, on record.
+
+        Args:
+            head: The latest state.
+            saved: What replaces it; it is kept as a checkpoint too.
+            fixed_arrays: The arrays that stages do not change, as of `saved`.
+            event: Why.
+            settings: The settings from now on, if they change.
+            corrected: A stage and the batch that replaces the batch of that stage. Later
+                checkpoints, which are of the wrong data, are removed.
+
+        Raises:
+            StaleStateError: If another process has written since `head` was read;
+                nothing was changed.
+        """
+        with self.database.transaction():
+            if not self.is_current(head):
+                raise StaleStateError
+            chain = head.chain
+            if corrected is not None:
+                stage, batch = corrected
+                chain = self._batches.replace(stage, batch, saved.stage, head.commits)
+                self._states.drop_after(stage - 1)
+            new = StreamHead(saved, head.commits + 1, chain, head.events + 1)
+            self._states.update(head, new)
+            if settings is not None:
+                self.database.insert("streams", self._stream, self._name, settings)
+                self.database.on_undo(functools.partial(setattr, self, "settings", self.settings))
+            if fixed_arrays is not None:
+                self._states.insert_fixed_arrays(saved.fixed_since, *fixed_arrays)
+            self._insert_events(new, [event])
+            self.database.note(Commit(self._stream, head, new))
+        if settings is not None:
+            self.settings = settings
+        return new
+
+    def events(self, head: StreamHead) -> list[Event]:
+        """All events up to a state, in the order in which they happened.
+
+        Args:
+            head: The latest state.
+
+        Raises:
+            StaleStateError: If another process has written since `head` was read.
+            StoreError: If an event is damaged or missing.
+        """
+        try:
+            return self._events.read(head.events)
+        except StoreError:
+            if self.is_current(head):
+                raise
+            raise StaleStateError from None
+
+    def _insert_events(self, head: StreamHead, events: Sequence[Event]) -> None:
+        """Insert events, and a state as the checkpoint that replays of later stages begin from."""
+        for number, event in enumerate(events, start=self._events.count() + 1):
+            self._events.insert(number, event)
+        self._states.insert("checkpoints", head)
 
     def find(self, name: str) -> tuple[int, Batch] | None:
         """The stage and the batch of an id; None if there is no batch of that id.
@@ -248,6 +350,7 @@ class Store:
             for row in self._states.checkpoints(STAGES):
                 self._states.checkpoint(row)
             self.fixed_arrays(head.saved)
+            self._events.read(head.events)
             for _ in self.batches(1, head.saved.stage):
                 pass
 

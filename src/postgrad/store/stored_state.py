@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 # The header of a state that was lost; others are lists.
 MISSING = ""
+# The kind of the event that later batches were removed; other kinds are the agent's.
+WENT_BACK = "went back"
 
 
 class StaleStateError(Exception):
@@ -61,6 +63,23 @@ class StoredState:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to a stream between two batches, on record.
+
+    Attributes:
+        stage: How many batches had been observed.
+        time: When it happened, in seconds since 1970.
+        kind: What happened.
+        content: What there is to say about it, as JSON.
+    """
+
+    stage: int
+    time: float
+    kind: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
 class StreamHead:
     """The latest state of a stream, and what binds it to the stream's batches.
 
@@ -68,11 +87,13 @@ class StreamHead:
         saved: The state.
         commits: How many transactions have changed the stream.
         chain: The checksum of all batches so far.
+        events: How many events are on record.
     """
 
     saved: StoredState
     commits: int
     chain: bytes
+    events: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Figures of live decisions and of backtests, as PNG and SVG."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,7 +91,7 @@ def _draw_decisions(
     axes: "Axes", stages: np.ndarray, records: list[Any], labels: Sequence[str]
 ) -> None:
     decisions = np.stack([np.ravel(record.decision) for record in records])
-    data = [np.asarray(record.rows).reshape(len(record.rows), -1) for record in records]
+    data = [r.rows.reshape(len(r.rows), math.prod(r.rows.shape[1:])) for r in records]
     for i in range(decisions.shape[1]):
         colour = _BLUE if decisions.shape[1] == 1 else f"C{i}"
         if data[0].shape[1] == decisions.shape[1]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,9 @@ def _lines(agents: SpecAgents, streams: Sequence[Stream]) -> Iterator[dict[str, 
     for item, group in streams:
         for record in agents.agent(item, group).history():
             in_force = np.atleast_1d(record.x)
-            rows = record.rows.reshape(len(record.rows), -1)
+            rows = record.rows.reshape(len(record.rows), math.prod(record.rows.shape[1:]))
+            last = record.corrections[-1] if record.corrections else None
+            done = None if last is None else "withdrawn" if last.withdrawn else "corrected"
             parts = agents.by_item(item, record.decision, record.interval)
             for i, (name, decision, ends) in enumerate(parts):
                 yield {
@@ -60,6 +63,7 @@ def _lines(agents: SpecAgents, streams: Sequence[Stream]) -> Iterator[dict[str, 
                     "high": None if ends is None else ends[1],
                     "log_predictive": as_json_types(record.log_predictive),
                     "alarm": None if record.alarm is None else str(record.alarm),
+                    "correction": done,
                 }
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from postgrad.errors import StoreError
 from postgrad.store import schema
+from postgrad.store.changes import migrations
 from postgrad.store.checksum import digest
 from postgrad.store.guards import left_log
 from postgrad.store.guards.sqlite_errors import WAY_OUT
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 SMALL = 16 << 20
 
 
-def open_checked(database: "Database") -> bytes:
-    """Check a database, or create it; returns its identity.
+def open_checked(database: "Database") -> None:
+    """Check a database, rewrite it if its format is an earlier one, or create it.
 
     Raises:
         StoreError: If it is damaged, of another format, or none of postgrad's. No byte of it has
@@ -36,7 +37,8 @@ def open_checked(database: "Database") -> bytes:
         database.prepare_to_write()  # only creating a database makes this file: it was broken off
     if schema.is_empty(database.connection):
         _create(database)
-    schema.check(database.connection)
+    if not (earlier := migrations.is_earlier(database.connection)):
+        schema.check(database.connection)
     if path is not None and _size(path) <= SMALL:
         check_pages(database)
     identity, checksum = database.row("SELECT identity, checksum FROM store") or (b"", b"")
@@ -44,7 +46,10 @@ def open_checked(database: "Database") -> bytes:
         raise StoreError(f"the store's identity is damaged; {WAY_OUT}")
     if any(mark.identity != identity for mark in marked.values()):
         _commits_missing(f"{path}-acknowledged", "it is another store")
-    return identity
+    database.identity = identity
+    if earlier:
+        migrations.migrate(database)
+        schema.check(database.connection)
 
 
 def _create(database: "Database") -> None:

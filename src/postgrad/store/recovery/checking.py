@@ -1,12 +1,18 @@
 """Whether a file is good: everything in it is read and checked."""
 
 import os
+import shutil
+import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from postgrad.errors import StoreError
+from postgrad.store.changes import migrations
 from postgrad.store.database import Database
+from postgrad.store.guards.opened_file import wrong_before_opening
+from postgrad.store.opening import connecting
 from postgrad.store.opening.page_checks import check_pages
 from postgrad.store.store import Store
 from postgrad.store.stream_list import check_streams
@@ -32,6 +38,19 @@ def check(path: str | os.PathLike[str]) -> Checked:
         StoreError: If there is no such file.
     """
     must_exist(path)
+    if _is_earlier(path):  # it is rewritten when it is opened: not here
+        with tempfile.TemporaryDirectory(prefix="postgrad-") as folder:
+            place = os.path.join(folder, "checked.db")
+            for suffix in PARTS:
+                if os.path.exists(f"{os.fspath(path)}{suffix}"):
+                    shutil.copyfile(f"{os.fspath(path)}{suffix}", place + suffix)
+            found = _check(place)
+            named = (text.replace(place, os.fspath(path)) for text in found.problems)
+            return Checked(found.stages, tuple(named))
+    return _check(path)
+
+
+def _check(path: str | os.PathLike[str]) -> Checked:
     stages: dict[str, int] = {}
     problems: list[str] = []
     try:
@@ -55,6 +74,18 @@ def must_exist(path: str | os.PathLike[str]) -> None:
 
 # What the files of a database are called: itself, its log, its commit marker.
 PARTS = ("", "-wal", "-acknowledged")
+
+
+def _is_earlier(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has an earlier format, as far as it can be read."""
+    path = os.path.realpath(os.fspath(path))
+    with suppress(sqlite3.Error, OSError, StoreError):
+        if os.path.getsize(path) and wrong_before_opening(path) is None:
+            with closing(connecting.for_reading(path)[0]) as connection:
+                earlier = migrations.is_earlier(connection)
+            connecting.remove_empty_log(path)
+            return earlier
+    return False
 
 
 @contextmanager

@@ -1,15 +1,19 @@
 """A damaged file: what is good in it becomes a new file, and what was lost is said."""
 
 import dataclasses
+import json
 import os
 import shutil
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from postgrad.errors import StoreError
 from postgrad.store.array_headers import ArrayHeaders
 from postgrad.store.batch_rows import BatchRows
+from postgrad.store.changes.event_rows import EventRows
+from postgrad.store.changes.migrations import EARLIER, INSTEAD
 from postgrad.store.commit_marker import CommitMarker
 from postgrad.store.database import Database
 from postgrad.store.recovery.checking import PARTS, Checked, check, must_exist
@@ -17,7 +21,14 @@ from postgrad.store.recovery.pages import Pages
 from postgrad.store.recovery.replacing import copy, keep, nobody_else, replace
 from postgrad.store.recovery.salvage import Salvage, StreamPart
 from postgrad.store.state_rows import StateRows
-from postgrad.store.stored_state import MISSING, Commit, StoredState, StreamHead
+from postgrad.store.stored_state import (
+    MISSING,
+    WENT_BACK,
+    Commit,
+    Event,
+    StoredState,
+    StreamHead,
+)
 
 # So many ids are named in words.
 _NAMED = 20
@@ -36,6 +47,7 @@ class StreamRecovery:
         missing: How many later commits were acknowledged of which nothing is left. A commit has
             at most one batch of a stream; one that went back has none.
         lost_ids: The ids of lost batches, where they are good; None for those without an id.
+        lost_events: How many events on record (`Agent.events`) are known to be lost.
     """
 
     number: int
@@ -45,6 +57,7 @@ class StreamRecovery:
     state: int
     missing: int
     lost_ids: tuple[str | None, ...]
+    lost_events: int
 
     @property
     def lost(self) -> int:
@@ -67,6 +80,8 @@ class StreamRecovery:
                 text += f" ({self.lost - len(ids)} without an id, or with one that is lost too)"
         if self.missing:
             text += f"; up to {self.missing} later batches, which were acknowledged, left no trace"
+        if self.lost_events:
+            text += f"; lost are {self.lost_events} of the events on record besides batches"
         if self.state < self.kept:
             text += f"; the next agent learns stages {self.state + 1} to {self.kept} again"
         return text
@@ -144,8 +159,13 @@ def _check_copy(path: str, place: str) -> Checked:
 
 def _rebuilt(path: str, new: str) -> tuple[StreamRecovery, ...]:
     """Make a new file of what is good."""
-    marks = CommitMarker(path).read()
-    source = Salvage(Pages(Path(path), all_frames=False), marks)
+    marks, pages = CommitMarker(path).read(), Pages(Path(path), all_frames=False)
+    source, version = Salvage(pages, marks), int.from_bytes(pages.page(1)[60:64], "big")
+    if version in EARLIER and not source.has_states:  # else the number itself is damaged
+        raise StoreError(
+            f"{path}: its format, {version}, is of an earlier postgrad, of which nothing can be "
+            f"recovered; {INSTEAD}. It is as it was"
+        )
     parts = [(part, source) for part in source.streams()]
     if any(part.missing or part.stages > len(part.places) for part, _ in parts):
         parts = _with_all_frames(path, parts)
@@ -158,7 +178,14 @@ def _rebuilt(path: str, new: str) -> tuple[StreamRecovery, ...]:
             if part.name is None:
                 done.append(
                     StreamRecovery(
-                        part.number, None, part.stages, 0, 0, part.missing, _ids(part, good)
+                        part.number,
+                        None,
+                        part.stages,
+                        0,
+                        0,
+                        part.missing,
+                        _ids(part, good),
+                        part.lost_events,
                     )
                 )
             else:
@@ -204,26 +231,55 @@ def _insert(database: Database, number: int, part: StreamPart, good: Salvage) ->
         chains.append(batches.next_chain(chains[-1], stage, batch))
         batches.insert(stage, batch, chains[-1])
     kept = len(part.places)
-    for since in {state.saved.fixed_since for state in part.states} - {0}:
+    events, good_states = _events(part), _states(part)
+    for event_number, event in enumerate(events, start=1):
+        EventRows(database, number).insert(event_number, event)
+    for since in {state.saved.fixed_since for state in good_states} - {0}:
         states.insert_fixed_arrays(since, *good.fixed[part.number, since])
-    last = part.states[-1] if part.states else None
+    last = good_states[-1] if good_states else None
     commits = part.commits + part.missing + 1
     if last is not None and last.saved.stage == kept:
         saved = last.saved
     else:
         saved = StoredState(kept, MISSING, b"", MISSING, b"", b"", 0)
-    for state in part.states:
+    for state in good_states:
         if state.saved.stage > 0 and state.saved is not saved:
             states.insert(
                 "checkpoints", dataclasses.replace(state, chain=chains[state.saved.stage])
             )
-    head = StreamHead(saved, commits, chains[-1])
+    head = StreamHead(saved, commits, chains[-1], len(events))
     states.insert("heads", head)
     database.note(Commit(number, None, head))
     return StreamRecovery(
         part.number, part.name, part.stages, kept,
-        last.saved.stage if last is not None else 0, part.missing, part.lost_ids,
+        last.saved.stage if last is not None else 0, part.missing, part.lost_ids, part.lost_events,
     )  # fmt: skip
+
+
+def _events(part: StreamPart) -> list[Event]:
+    """The events to keep: all; if some are later than the last batch, with one that undoes them.
+
+    What they say about batches that were kept, such as corrections, is still so.
+    """
+    kept = len(part.places)
+    if all(event.stage <= kept for event in part.events):
+        return list(part.events)
+    last = max(part.stages, *(event.stage for event in part.events))
+    return [*part.events, Event(kept, time.time(), WENT_BACK, json.dumps({"from": last}))]
+
+
+def _states(part: StreamPart) -> tuple[StreamHead, ...]:
+    """The states to keep: those that mean what they meant.
+
+    Of what the settings say now, states before a later event may not be; nor states before an event
+    that is lost. Where none is kept, the next agent learns all batches again.
+    """
+    kept = len(part.places)
+    if any(event.stage > kept for event in part.events):
+        return ()
+    if part.lost_events:
+        return tuple(state for state in part.states[-1:] if state.saved.stage == kept)
+    return part.states
 
 
 def _must_be_good(new: str, streams: tuple[StreamRecovery, ...]) -> None:

@@ -16,7 +16,7 @@ from postgrad.store.checksum import Field, digest
 from postgrad.store.commit_marker import Mark
 from postgrad.store.recovery.pages import Pages
 from postgrad.store.recovery.records import Place, row_at, rows
-from postgrad.store.stored_state import Batch, StoredState, StreamHead
+from postgrad.store.stored_state import Batch, Event, StoredState, StreamHead
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class StreamPart:
         missing: How many later commits were acknowledged of which nothing is left. A commit has
             at most one batch of a stream; one that went back has none.
         lost_ids: Ids of later batches that are good; None for those without an id.
+        events: Good events, in the order in which they happened.
+        lost_events: How many others there were, as far as can be known.
     """
 
     number: int
@@ -71,6 +73,8 @@ class StreamPart:
     commits: int
     missing: int
     lost_ids: tuple[str | None, ...]
+    events: tuple[Event, ...]
+    lost_events: int
 
 
 class _End(NamedTuple):
@@ -87,6 +91,7 @@ class Salvage:
     Attributes:
         identity: The identity of the store; None if it is lost.
         fixed: Headers and bytes of fixed arrays, by stream and stage.
+        has_states: Whether any state of the present format is good.
     """
 
     def __init__(self, pages: Pages, marks: Mapping[int, Mark]):
@@ -120,6 +125,7 @@ class Salvage:
         }
         self._heads = self._states("heads", headers)
         self._checkpoints = self._states("checkpoints", headers)
+        self.has_states = bool(self._rows["heads"] or self._rows["checkpoints"])
 
     def streams(self) -> list[StreamPart]:
         """The good part of each stream that there was."""
@@ -158,6 +164,7 @@ class Salvage:
         ]  # fmt: skip
         states.sort(key=lambda state: (state.saved.stage, state.commits))
         commits = 1 + stages if end is None else end.commits
+        events, count = self._events(number)
         return StreamPart(
             number=number,
             name=name,
@@ -169,7 +176,21 @@ class Salvage:
             commits=commits,
             missing=0 if mark is None else max(0, mark.commits - commits),
             lost_ids=tuple(lost),
+            events=events,
+            lost_events=count - len(events),
         )
+
+    def _events(self, number: int) -> tuple[tuple[Event, ...], int]:
+        """The good events of a stream, in order, and how many there were."""
+        found = {
+            row["place"] % schema.STAGES: Event(
+                row["stage"], row["time"], row["kind"], row["content"]
+            )
+            for row in self._rows["events"]
+            if row["place"] // schema.STAGES == number
+        }
+        heads = [row["events"] for row in self._rows["heads"] if row["stream"] == number]
+        return tuple(found[key] for key in sorted(found)), max([*heads, *found, 0])
 
     def _end(self, number: int) -> _End | None:
         """Where a stream ended: at its latest state, or where its mark says; None if not known."""
@@ -234,7 +255,8 @@ class Salvage:
                     fixed_since=row["fixed_since"],
                 )
                 if not saved.is_missing:
-                    found[row["stream"]].append(StreamHead(saved, row["commits"], row["chain"]))
+                    head = StreamHead(saved, row["commits"], row["chain"], row["events"])
+                    found[row["stream"]].append(head)
         for states in found.values():
             states.sort(key=lambda state: state.commits)
         return found

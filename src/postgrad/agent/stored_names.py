@@ -1,0 +1,156 @@
+"""The names of classes and fields in files. They are frozen: Python may rename, files may not.
+
+Settings name classes, and the fields that lead to a number; headers of stored arrays name the
+fields that lead to an array. A class or a field that is renamed in Python keeps its name in files
+by an entry in `CLASSES` or `FIELDS`. `tests/test_stored_names.py` compares `FROZEN` with the code.
+"""
+
+from typing import Any
+
+# Of each class that is renamed since it was first stored: its name in Python, its name in files.
+CLASSES: dict[str, str] = {}
+# Of each field that is renamed: the class in files, the field in Python; the field in files.
+FIELDS: dict[tuple[str, str], str] = {}
+# Functions of postgrad that settings name: their name in Python, their name in files.
+FUNCTIONS: dict[str, str] = {}
+
+# All classes in files, and their fields. Entries are added, and never changed.
+FROZEN = {
+    "Adaptive": "beliefs log_weights",
+    "Automatic": "",
+    "Average": "",
+    "Ball": "center radius",
+    "BatchBelief": "",
+    "BayesianSGD": "problem gradient descent risk output iterations samples key",
+    "Belief": "",
+    "BeliefWithMemory": "",
+    "Bernoulli": "",
+    "Beta": "prior data memory",
+    "Box": "low high",
+    "Bridge": "prior kept memory likelihood batch",
+    "Budget": "low high weights total",
+    "CVaR": "quantile",
+    "Conjugate": "prior data memory",
+    "Constant": "a horizon",
+    "Coordinates": "each shape",
+    "CountsEvents": "prior data memory",
+    "Course": "gradient noise curvature gain settled doubt switched local_only",
+    "Descent": "",
+    "Dirichlet": "prior data memory",
+    "DirichletProcess": "base concentration values weights moved memory atoms",
+    "Enumerate": "",
+    "Estimate": "",
+    "Exponential": "",
+    "ExponentialFamily": "",
+    "FeasibleSet": "",
+    "FlatModel": "model theta",
+    "FreeMaximumLikelihood": "belief",
+    "Gamma": "prior data memory",
+    "Gaussian": "prior_loc prior_precision evidence rule memory",
+    "Gradient": "",
+    "Grid": "points weights memory",
+    "Harmonic": "a b",
+    "Info": "log_predictive surprise course outlook",
+    "Instance": "problem theta x_star x expected_cost points prior batch_size",
+    "InverseGamma": "prior data memory",
+    "InverseSqrt": "a",
+    "Issued": "output memory",
+    "Items": "each",
+    "Kalman": "exact",
+    "KeptLikelihood": "",
+    "KeptRows": "x y weight count",
+    "Known": "value",
+    "Langevin": "prior kept positions step_size memory steps adjusted adapts",
+    "Laplace": "exact",
+    "Last": "",
+    "Linear": "scale",
+    "LogWeights": "values prior",
+    "MaximumLikelihood": "belief",
+    "Mean": "",
+    "MeanVariance": "c",
+    "Memory": "forget size",
+    "Mismatch": "underage overage",
+    "MixtureScore": "",
+    "Module": "",
+    "Monitor": "alpha stage start since_start since_best best rest asleep outlying raised surprise",
+    "MovedDraws": "prior kept positions",
+    "MultivariateNormal": "origin",
+    "Newsvendor": "cost price salvage",
+    "Newton": "",
+    "Normal": "prior data memory origin of_logarithm",
+    "NormalInverseGamma": "prior data memory",
+    "NormalInverseWishart": "prior data memory",
+    "NormalLaw": "mean lower",
+    "NormalOfScale": "scale",
+    "Optax": "optimizer",
+    "Outlook": "epistemic low high aleatoric cost_of_not_knowing value_of_a_batch",
+    "Output": "",
+    "Partial": "",
+    "Particles": "prior kept positions log_weights gained step memory move moves",
+    "Pathwise": "",
+    "Perturbed": "size decay",
+    "Plan": "number key iterations samples",
+    "PlugIn": "",
+    "PointMass": "",
+    "Poisson": "",
+    "Policy": "",
+    "Polyhedron": "A b",
+    "PosteriorMean": "belief",
+    "Prior": "numbers tree order shapes",
+    "Problem": "cost model feasible observation",
+    "Product": "sets sizes",
+    "RandomIterate": "",
+    "Reals": "",
+    "Revenue": "unit_cost",
+    "Risk": "",
+    "Rows": "natural log_prior index blocks",
+    "Rule": "",
+    "SGD": "schedule",
+    "SGLD": "steps temperature cooling",
+    "SampledObjective": "problem gradient risk mixture only_marginals additive tails",
+    "Score": "",
+    "Search": "",
+    "Separate": "beliefs",
+    "Shift": "pivots lift rest trials here",
+    "ShiftedLogNormal": "shift",
+    "Simplex": "total",
+    "Squared": "",
+    "Stage": "plan objective thetas rows size",
+    "State": "stage belief x progress output only_marginals additive tails failed",
+    "SufficientTotals": "family shift x theta sums",
+    "SufficientWeights": "family shift everything live size statistics since tally missing",
+    "Sum": "high low",
+    "Surprise": "pit_location pit_spread z_location z_spread",
+    "TailLoss": "quantile",
+    "TakesSteps": "",
+    "Tally": "blocks leaves peaks",
+    "Thompson": "belief value",
+    "Track": "curvature bends squares count looks variance bend matrix reach others explained",
+    "Univariate": "",
+    "VaR": "quantile",
+    "Weights": "",
+    "_Cloud": "positions log_weights past present step",
+}
+
+# The functions of postgrad in files: the models of specifications.
+FROZEN_FUNCTIONS = {"_bernoulli", "_exponential", "_negative_binomial", "_normal", "_poisson"}
+
+
+def class_name(kind: type) -> str:
+    """The name of a class in files."""
+    name = kind.__qualname__
+    return CLASSES.get(name, name) if kind.__module__.startswith("postgrad.") else name
+
+
+def field_name(kind: type, field: str) -> str:
+    """The name of a field in files."""
+    return FIELDS.get((class_name(kind), field), field)
+
+
+def function_name(function: Any) -> str:
+    """The name of a function, or of the class of another object, in files."""
+    name = getattr(function, "__qualname__", None)
+    if name is None or isinstance(function, type):
+        return class_name(function if isinstance(function, type) else type(function))
+    own = getattr(function, "__module__", None) or ""
+    return FUNCTIONS.get(name, name) if own.startswith("postgrad.") else str(name)
