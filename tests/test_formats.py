@@ -1,6 +1,7 @@
 """Files of every format are opened: what is believed and decided stays, and they go on."""
 
 import gzip
+import importlib.metadata
 import json
 import shutil
 import sqlite3
@@ -296,3 +297,11 @@ def test_a_damaged_number_of_the_format_is_recovered(tmp_path, version):
     (told,) = recover(path).streams
     assert (told.kept, told.lost, told.state) == (3, 0, 3)
     assert check(path) == Checked({"main": 3}, ())
+
+
+def test_sources_that_are_not_installed_have_no_version(monkeypatch):
+    def not_there(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(versions.metadata, "version", not_there)
+    assert versions.versions_now.__wrapped__()["postgrad"] == "not installed"

@@ -13,8 +13,14 @@ _PACKAGES = ("postgrad", "jax", "jaxlib")
 @functools.cache
 def versions_now() -> dict[str, str]:
     """The versions of postgrad, JAX and jaxlib, and the processor, of this process."""
-    found = {name: metadata.version(name) for name in _PACKAGES}
-    return {**found, "processor": _processor()}
+    return {**{name: _version(name) for name in _PACKAGES}, "processor": _processor()}
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:  # imported from its sources, and not installed
+        return "not installed"
 
 
 def _processor() -> str:
