@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from scipy import stats
 
 import postgrad as pg
 
@@ -146,3 +147,28 @@ def test_an_interval_that_slopes_cannot_find_is_none():
     assert np.isnan(outlook.low)
     assert np.isnan(outlook.high)
     assert "between" not in str(agent.explain())
+
+
+@pytest.mark.parametrize(("under", "after", "most"), [(99.0, 400, 1000.0), (19.0, 150, 300.0)])
+def test_a_world_that_changes_is_followed_at_once(under, after, most):
+    """The minimum moves by many widths of its valley, and its kink lets no slope vanish."""
+    problem = pg.Problem(
+        lambda x, xi: jnp.maximum(x - xi, 0.0) + under * jnp.maximum(xi - x, 0.0),
+        lambda x, theta: dist.Poisson(theta),
+        pg.feasible.Box(0.0, most),
+    )
+    agent = pg.Agent(problem, pg.beliefs.Gamma(2.0, 0.1, forget=0.9), x=30.0)
+    rng, demand, total, size = np.random.default_rng(1), np.arange(1200), 0.0, 0.0
+    for t in range(1, 33):
+        batch = rng.poisson(40 if t <= 20 else after, 3)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("warnings.warn", lambda *_, **__: None)  # of the alarms
+            x = float(agent.observe(batch))
+        total, size = 0.9 * total + batch.sum(), 0.9 * size + 3
+        rate = 0.1 + size
+        chances = stats.nbinom.pmf(demand, 2.0 + total, rate / (1.0 + rate))
+        costs = np.maximum(np.append(x, demand)[:, None] - demand, 0.0)
+        costs += under * np.maximum(demand - np.append(x, demand)[:, None], 0.0)
+        own, *others = costs @ chances
+        if t >= 5:
+            assert own <= 1.05 * min(others), t

@@ -25,7 +25,7 @@ from postgrad.numerics.lattice_keys import purpose
 from postgrad.problem.problem import Decision
 
 _APART = 6  # steps from the best place of each group
-_LONGER = 3  # times as many steps follow a scan, and again in the first stages
+_LONGER = 3  # times as many steps at most as are usual, and again after the first scans
 _SINGLE, _FIRST_SINGLE = 3, 8  # steps towards the optimum of a single theta
 _SELDOM = 16  # a scan at every so-many-th stage, and at stages 1, 2, 4 and 8
 _PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
@@ -91,8 +91,8 @@ class Ground:
         kinked = self.objective.has_fixed_kinks(self.stage.thetas, self.x)  # from kink to kink
         early = plan.number < _FIRST
         singles = jnp.where(early | kinked, _FIRST_SINGLE, _SINGLE)
-        longer = jnp.where(self.scans, _LONGER, 1)
-        longer = longer * jnp.where(early & self.has_values, _LONGER, 1)
+        # As many as a minimum that has moved far takes: a search that has come to rest ends sooner.
+        longer = jnp.where(self.has_values, _LONGER, 1) * jnp.where(early & self.scans, _LONGER, 1)
         counts = {
             Kind.HOME: 1,
             Kind.RECALL: int(self.has_values),

@@ -25,6 +25,8 @@ from postgrad.numerics.small_matrices import positive_solve
 # What steps may leave undone: as a share of what simulation noise costs; by single thetas, as one
 # of what their slopes promised at first.
 _LITTLE, _LITTLE_APART = 1e-4, 1e-3
+# The shortest step, beside four standard deviations of where the minimum may lie.
+_SHORT = 0.0025
 
 
 def is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
@@ -73,7 +75,11 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
 
 
 def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
-    """Whether a step, not shortened, saves much less than simulation noise costs."""
+    """Whether a step, not shortened, is not worth a look.
+
+    It saves much less than simulation noise costs; or, since between two kinks of the draws the
+    slope never vanishes, it is a hundredth of what is uncertain about the minimum.
+    """
     held, lane = carry.held, carry.held.lane
     ahead = saving(lane, carry.matrix, step)
     off = held.slopes - jnp.mean(held.slopes, axis=0)
@@ -81,7 +87,8 @@ def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""
     noise = 0.5 * jnp.sum(lane.bend * jnp.square(wrong)) / max(on.groups * (on.groups - 1), 1)
     shortened = jnp.any(jnp.abs(step) >= 0.99 * lane.reach)
     rounding = 1e-12 * jnp.abs(lane.value)
-    return carry.explained & ~shortened & (ahead <= _LITTLE * noise + rounding)
+    short = jnp.all(jnp.abs(step) <= _SHORT * on.state.reach) & (on.stage.plan.number > 1)
+    return carry.explained & ~shortened & (short | (ahead <= _LITTLE * noise + rounding))
 
 
 def _scouts_rest(carry: Carry) -> Bool[Array, ""]:
