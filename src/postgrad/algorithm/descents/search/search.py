@@ -50,7 +50,7 @@ class Search(Descent):
        of each of eight groups of places a few steps downhill, each group with an eighth of the
        draws; then at the best place of the group around x_t, and at the best place of all;
     3. in several dimensions, after a scan: along lines through the best place;
-    4. at most 3 K times from the best place so far, downhill, until steps have nothing left to save;
+    4. at most 3 K times from the best place so far, downhill, until steps have nothing to save;
        9 K times after the first scans;
     5. at the optima under single thetas, which tell how uncertain the decision is.
 
