@@ -25,7 +25,7 @@ from postgrad.numerics.lattice_keys import purpose
 from postgrad.problem.problem import Decision
 
 _APART = 6  # steps from the best place of each group
-_LONGER = 3  # times as many steps at most as are usual, and again after the first scans
+_LONGER = 3  # times as many steps at most as are usual, and again where the minimum is far off
 _SINGLE, _FIRST_SINGLE = 3, 8  # steps towards the optimum of a single theta
 _SELDOM = 16  # a scan at every so-many-th stage, and at stages 1, 2, 4 and 8
 _PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
@@ -55,6 +55,8 @@ class Ground:
         scans: Whether the stage looks at the whole set.
         schedule: How many looks of each kind it takes.
         places: Where a scan looks.
+        patience: How many steps there are at most, unless the minimum is far off.
+        begins: Whether the stage is one of the first scans, before which little is known.
         ends: Of each coordinate: see `window`.
         fresh: Places that no stage has looked at.
     """
@@ -82,6 +84,9 @@ class Ground:
         t = plan.number
         self.scans = (((t & (t - 1)) == 0) | (t % _SELDOM == 0)) & self.has_values
         self.schedule = self._schedule()
+        # As many steps as a minimum that has moved far takes; most searches come to rest sooner.
+        self.patience = _LONGER * plan.iterations
+        self.begins = (t < _FIRST) & self.scans
         self.places = lax.cond(self.scans, self._places, self._no_places)
         self.ends = window(self.feasible, x)
         self.fresh = fresh_places(self.feasible, x, self.ends, t)
@@ -91,8 +96,6 @@ class Ground:
         kinked = self.objective.has_fixed_kinks(self.stage.thetas, self.x)  # from kink to kink
         early = plan.number < _FIRST
         singles = jnp.where(early | kinked, _FIRST_SINGLE, _SINGLE)
-        # As many as a minimum that has moved far takes: a search that has come to rest ends sooner.
-        longer = jnp.where(self.has_values, _LONGER, 1) * jnp.where(early & self.scans, _LONGER, 1)
         counts = {
             Kind.HOME: 1,
             Kind.RECALL: int(self.has_values),
@@ -100,7 +103,7 @@ class Ground:
             Kind.SCAN: jnp.where(self.scans, self.per_group, 0),
             Kind.APART: jnp.where(self.scans, _APART, 0),
             Kind.JUDGE: jnp.where(self.scans, 2, 0),
-            Kind.NEAR: longer * plan.iterations,
+            Kind.NEAR: plan.iterations * (_LONGER * _LONGER if self.has_values else 1),
             Kind.SCOUT: 1 + (singles if self.lanes >= FEWEST_SCOUTS else 0),
         }
         if d > 1:

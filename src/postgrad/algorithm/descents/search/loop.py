@@ -22,6 +22,8 @@ from postgrad.algorithm.descents.search.next_look import is_idle, with_next_look
 from postgrad.algorithm.descents.search.state import Carry, Held
 from postgrad.algorithm.sampled_objective import Draws, Reading
 
+_SAME = 0.7  # the logarithm of a factor of two
+
 
 def look_around(on: Ground) -> Carry:
     """All looks."""
@@ -43,6 +45,7 @@ def look_around(on: Ground) -> Carry:
         explained=state.explained | on.scans,
         jumped=~state.explained,
         stepped=jnp.asarray(False),
+        steady=jnp.asarray(False),
         rested=jnp.asarray(False),
         least=jnp.full(on.groups, jnp.inf),
         others=state.others,
@@ -78,13 +81,15 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     values = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.values), jnp.inf, seen.values)
     lower = seen.values - carry.held.values
     lowest = jnp.argmin(jnp.where(jnp.isnan(lower), jnp.inf, lower))
-    recall = look.is_of(Kind.RECALL)
+    recall, near = look.is_of(Kind.RECALL), look.is_of(Kind.NEAR)
+    changed = jnp.abs(jnp.log(after.held.lane.bend / carry.held.lane.bend))
     after = after._replace(
         recalled=jnp.where(recall, look.at[lowest], carry.recalled),
         hope=jnp.where(recall, lower[lowest], carry.hope),
         explained=judgement.explained,
         jumped=carry.jumped | ~judgement.explained,
-        stepped=jnp.where(look.is_of(Kind.NEAR), judgement.good, carry.stepped),
+        stepped=jnp.where(near, judgement.good, carry.stepped),
+        steady=near & jnp.all(changed < _SAME),
         least=jnp.minimum(carry.least, values),
         home=jnp.where(look.is_of(Kind.HOME), here, carry.home),
     )

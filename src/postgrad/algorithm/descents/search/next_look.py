@@ -25,8 +25,6 @@ from postgrad.numerics.small_matrices import positive_solve
 # What steps may leave undone: as a share of what simulation noise costs; by single thetas, as one
 # of what their slopes promised at first.
 _LITTLE, _LITTLE_APART = 1e-4, 1e-3
-# The shortest step, beside four standard deviations of where the minimum may lie.
-_SHORT = 0.0025
 
 
 def is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
@@ -42,7 +40,8 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     look = on.schedule.look(carry.look.number + 1, carry.look.at)
     steps_next = look.is_of(Kind.OTHER, Kind.NEAR) | look.begins(Kind.SCOUT)
     step = lax.cond(steps_next, lambda: _step(on, carry, look), lambda: carry.step)
-    rested = carry.rested | (look.is_of(Kind.NEAR) & _rests(on, carry, step))
+    rested = _rests(on, carry, step) | _is_patience_over(on, carry, look)
+    rested = carry.rested | (look.is_of(Kind.NEAR) & rested)
     look = on.schedule.look(_skipped(on, carry._replace(look=look, rested=rested)), look.at)
     begins = look.begins(Kind.SCAN) | look.begins(Kind.SCOUT)
     lanes = lax.cond(begins, lambda: _afresh(on, carry, look), lambda: carry.lanes)
@@ -75,20 +74,22 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
 
 
 def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
-    """Whether a step, not shortened, is not worth a look.
-
-    It saves much less than simulation noise costs; or, since between two kinks of the draws the
-    slope never vanishes, it is a hundredth of what is uncertain about the minimum.
-    """
+    """Whether a step, not shortened, by a curvature that proved right, saves next to nothing."""
     held, lane = carry.held, carry.held.lane
     ahead = saving(lane, carry.matrix, step)
     off = held.slopes - jnp.mean(held.slopes, axis=0)
     wrong = jnp.clip(off / lane.bend, -lane.reach, lane.reach)
     noise = 0.5 * jnp.sum(lane.bend * jnp.square(wrong)) / max(on.groups * (on.groups - 1), 1)
     shortened = jnp.any(jnp.abs(step) >= 0.99 * lane.reach)
-    rounding = 1e-12 * jnp.abs(lane.value)
-    short = jnp.all(jnp.abs(step) <= _SHORT * on.state.reach) & (on.stage.plan.number > 1)
-    return carry.explained & ~shortened & (short | (ahead <= _LITTLE * noise + rounding))
+    rounding = 1e-12 * jnp.sum(jnp.mean(jnp.abs(held.slopes), axis=0) * jnp.abs(lane.x))
+    known = carry.explained & carry.steady & ~shortened
+    return known & (ahead <= _LITTLE * noise + rounding)
+
+
+def _is_patience_over(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
+    """Whether there were steps enough for a minimum that is about where it was expected."""
+    far = jnp.any(jnp.abs(carry.held.lane.x - on.x.ravel()) > on.state.reach)
+    return (look.turn >= on.patience) & ~far & ~on.begins
 
 
 def _scouts_rest(carry: Carry) -> Bool[Array, ""]:

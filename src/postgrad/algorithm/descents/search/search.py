@@ -51,7 +51,7 @@ class Search(Descent):
        draws; then at the best place of the group around x_t, and at the best place of all;
     3. in several dimensions, after a scan: along lines through the best place;
     4. at most 3 K times from the best place so far, downhill, until steps have nothing to save;
-       9 K times after the first scans;
+       9 K times after the first scans, and where the minimum is far off;
     5. at the optima under single thetas, which tell how uncertain the decision is.
 
     A place is left for another only if F is lower there by the same draws; for another valley, only

@@ -71,6 +71,7 @@ class Carry(NamedTuple):
         explained: Whether slopes explain how values change.
         jumped: Whether they did not at any look.
         stepped: Whether the last step from the best place was taken.
+        steady: Whether the last step met about the curvature that was expected.
         rested: Whether steps from the best place have nothing left to save.
         least: The least value that each group of draws has seen.
         others: Places that are remembered: see `Track`.
@@ -95,6 +96,7 @@ class Carry(NamedTuple):
     explained: Bool[Array, ""]
     jumped: Bool[Array, ""]
     stepped: Bool[Array, ""]
+    steady: Bool[Array, ""]
     rested: Bool[Array, ""]
     least: Float[Array, " G"]
     others: Float[Array, "8 d"]
