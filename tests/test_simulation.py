@@ -242,3 +242,17 @@ def test_divergence_is_seen():
 def test_bad_counts_are_refused(name, value):
     with pytest.raises(errors.SettingError, match=name):
         pg.simulate(pg.BayesianSGD(ONE.problem), pg.beliefs.Known(4.0), 0.0, 4.0, **{name: value})
+
+
+def test_a_run_does_not_depend_on_the_others():
+    """A look that others need changes nothing in a run that has come to rest."""
+    problem = pg.Problem(
+        lambda x, xi: jnp.maximum(x - xi, 0.0) + 9.0 * jnp.maximum(xi - x, 0.0) + 0.1 * x**2,
+        lambda x, theta: dist.Normal(theta, 2.0),
+        pg.feasible.Box(-50.0, 50.0),
+    )
+    arguments = (pg.BayesianSGD(problem), pg.beliefs.Normal(4.0, 3.0), 2.0, jnp.asarray(6.0))
+    alone, among = (
+        pg.simulate(*arguments, runs=runs, horizon=12, batch_size=2, seed=3) for runs in (1, 9)
+    )
+    np.testing.assert_array_equal(alone.decisions[0], among.decisions[0])
