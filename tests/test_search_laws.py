@@ -60,7 +60,9 @@ def in_units(cost, units, price=1.0):
     """The decisions of two stages, in the units of z; costs are in units of 1 / price."""
     units = np.asarray(units)
     low, high, start = (np.asarray(each) / units for each in ([-4, -3], [9, 5], [-4, 2.5]))
-    problem = pg.Problem(cost(jnp.asarray(units), jnp.asarray(price)), noisy, pg.feasible.Box(low, high))
+    problem = pg.Problem(
+        cost(jnp.asarray(units), jnp.asarray(price)), noisy, pg.feasible.Box(low, high)
+    )
     algorithm = pg.BayesianSGD(problem)
     state = begun(algorithm, pg.beliefs.Normal([0.0, 0.0], [2.0, 2.0]), start)
     found = []

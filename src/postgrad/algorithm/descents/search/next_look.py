@@ -88,8 +88,11 @@ def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""
 
 def _is_patience_over(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
     """Whether there were steps enough for a minimum that is about where it was expected."""
-    far = jnp.any(jnp.abs(carry.held.lane.x - on.x.ravel()) > on.state.reach)
-    return (look.turn >= on.patience) & ~far & ~on.begins
+    lane = carry.held.lane
+    gone, expected = (
+        jnp.sum(lane.bend * jnp.square(way)) for way in (lane.x - on.x.ravel(), on.state.reach)
+    )
+    return (look.turn >= on.patience) & (gone <= expected) & ~on.begins
 
 
 def _scouts_rest(carry: Carry) -> Bool[Array, ""]:

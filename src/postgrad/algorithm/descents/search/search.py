@@ -190,7 +190,7 @@ class Search(Descent):
             nothing = eqx.tree_at(lambda o: o.aleatoric, nothing, shown.aleatoric)
             shown = jax.tree.map(lambda new, old: jnp.where(lost, new, old), nothing, shown)
         spread = jnp.std(end.lanes.x, axis=0)
-        reach = 4.0 * jnp.maximum(jnp.maximum(spread, jnp.abs(x_next - flat)), jnp.abs(end.step))
+        reach = 4.0 * jnp.maximum(jnp.maximum(spread, jnp.abs(lane.x - flat)), jnp.abs(end.step))
         reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * (high - low)))
         track = Track(bend, end.matrix, reach, left, end.others, end.explained)
         return x_next.reshape(x.shape), track, course, shown
