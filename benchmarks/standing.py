@@ -218,6 +218,20 @@ def backtest(specification: str, data: Path) -> tuple[float, str]:
     return total["postgrad"], f"sample average {total['saa']:,.0f}; {seconds:.0f} s"
 
 
+def counts(law: str) -> tuple[float, str]:
+    """A run-stage of counts that depend on the decision, over that of Bernoulli demand."""
+    result = benchmark("counts.py", "--runs", "50", "--horizon", "100")
+    ours, least = (result[name]["50"]["ms"] for name in (law, "bernoulli"))
+    return ours / least, f"{ours:.2f} and {least:.2f} ms"
+
+
+def backtest_processor() -> tuple[float, str]:
+    """Processor seconds of a backtest of 36 items and 1,200 days, compiling included."""
+    result = benchmark("backtest.py")
+    first = result["first line of progress, on the clock"]
+    return result["all"], f"first line of progress after {first:.1f} s"
+
+
 @once
 def stored_decisions() -> tuple[str, Path]:
     """A file of decisions of a short history, for the commands that only read."""
@@ -310,6 +324,10 @@ ROWS = [
         lambda: backtest("onlineretail-orders.toml", DATA / "onlineretail.csv")),
     Row("backtest/onlineretail-units", "total cost", "<= 708151",
         lambda: backtest("onlineretail-units.toml", DATA / "onlineretail.csv")),
+    *(Row(f"counts/{law}", "run-stage / Bernoulli's, rate depends on x", "<= 5",
+          lambda law=law: counts(law)) for law in ("binomial", "poisson")),
+    Row("backtest/seconds", "36 items x 1,200 days, processor seconds", "<= 30",
+        backtest_processor, recorded=81.0, noise=0.5),
     Row("start/help", "postgrad --help / import jax", "<= 1", lambda: start("--help")),
     Row("start/decide", "decide / import jax", "<= 1", lambda: start("decide"), recorded=8.6),
     Row("start/export", "export of the history / import jax", "<= 1",

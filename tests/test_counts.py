@@ -9,17 +9,48 @@ from jax import random
 from scipy import stats
 
 import postgrad as pg
-from postgrad.distributions.counts import Poisson, log_normal, poisson_quantile
+from postgrad.distributions.counts import (
+    Poisson,
+    log_normal,
+    poisson_quantile,
+    probabilities,
+    some_counts,
+)
 from postgrad.numerics.lattice_keys import lattice_keys
 
+RATES = [1e-4, 0.01, 0.05, 0.5, 3.0, 9.9, 10.1, 30.0, 50.0, 1e3, 1e4, 1e5, 1e6]
 
-@pytest.mark.parametrize("rate", [0.01, 0.5, 3.0, 9.9, 10.1, 30.0, 1e3, 1e5])
+
+@pytest.mark.parametrize("rate", RATES)
 def test_quantiles_are_those_of_scipy(rate):
     u = (np.arange(20_001) + 0.5) / 20_001
     ours = np.asarray(jax.jit(poisson_quantile)(jnp.asarray(u), jnp.full(u.shape, rate)))
     wrong = ours != stats.poisson.ppf(u, rate)
     assert wrong.mean() <= (0.0 if rate < 10 else 5e-4)
     assert np.abs(ours - stats.poisson.ppf(u, rate)).max() <= 1
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_draws_have_the_probabilities_of_the_law(rate):
+    """The length of the u that give k, found by bisection of [0, 1), is P(N = k)."""
+    low, high = stats.poisson.ppf([1e-9, 1 - 1e-9], rate)
+    k = np.unique(np.linspace(low, high, 200).round())
+    left, right = np.zeros(k.shape), np.ones(k.shape)
+    quantile = jax.jit(lambda u: poisson_quantile(u, jnp.full(u.shape, rate)))
+    for _ in range(53):
+        middle = 0.5 * (left + right)
+        below = np.asarray(quantile(middle)) <= k
+        left, right = np.where(below, middle, left), np.where(below, right, middle)
+    np.testing.assert_allclose(right, stats.poisson.cdf(k, rate), atol=1e-12 if rate < 10 else 2e-4)
+
+
+@pytest.mark.parametrize("u", [0.0, 1.0 - 2.0**-53])
+def test_the_ends_of_the_unit_interval_are_counts(u):
+    rates = jnp.asarray([0.0, *RATES])
+    drawn = np.asarray(poisson_quantile(jnp.full(rates.shape, u), rates))
+    assert np.isfinite(drawn).all()
+    assert (drawn >= 0).all()
+    assert (drawn[:6] <= 48).all()
 
 
 def test_a_rate_that_is_no_number_does_not_wait_for_ever():
@@ -49,6 +80,34 @@ def test_draws_follow_the_law(name):
     assert stats.chisquare(counts, n * shares).pvalue > 1e-4
     k = np.arange(20.0)
     np.testing.assert_allclose(ours.log_prob(k), theirs.logpmf(k), rtol=1e-9)
+
+
+@pytest.mark.parametrize("u", [0.0, 0.4, 0.99])
+@pytest.mark.parametrize("rate", [*RATES, 799.0, 801.0])
+def test_a_sum_over_some_counts_is_nearly_the_whole(rate, u):
+    k, p = jax.jit(some_counts)(jnp.asarray(rate), jnp.asarray(u))
+    k, p = np.asarray(k), np.asarray(p)
+    stride = k[1] - k[0]
+    assert stride == max(1.0, stride)
+    exact = stride * stats.poisson.pmf(k, rate)
+    np.testing.assert_allclose(p, exact, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(p.sum(), 1.0, rtol=3e-5 if 5 < rate < 10 else 1e-6)
+    np.testing.assert_allclose((p * (k - rate) ** 2).sum(), rate, rtol=1e-3)
+    assert stride == 1.0 or rate > 5.0
+
+    def mean(rate):
+        return jnp.sum(jnp.multiply(*some_counts(rate, jnp.asarray(u))))
+
+    assert float(jax.grad(mean)(jnp.asarray(rate))) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-12, 0.3, 1.0 - 1e-12, 1.0])
+def test_probabilities_of_counts_out_of_n(p):
+    k = jnp.arange(51.0)
+    law = dist.Binomial(50, jnp.asarray(p))
+    np.testing.assert_allclose(probabilities(law, k), stats.binom.pmf(k, 50, p), atol=1e-12)
+    slope = jax.grad(lambda p: jnp.sum(k * probabilities(dist.Binomial(50, p), k)))(p)
+    assert float(slope) == pytest.approx(50.0, rel=1e-9)
 
 
 def test_draws_can_be_spread_evenly():

@@ -8,6 +8,7 @@ import pytest
 from jax import random
 
 import postgrad as pg
+from postgrad.engine.bulk import _evenly
 from postgrad.engine.packing import Packed
 
 ROWS = np.random.default_rng(0).normal(12.0, 2.0, 64)
@@ -67,6 +68,17 @@ def test_agent_backtest_and_plain_steps_decide_the_same(options, within):
     assert float(state.decision) == pytest.approx(live.decision, rel=within)
     assert live.decision != 5.0
     assert live.replay().identical
+
+
+@pytest.mark.parametrize(
+    ("count", "cores"), [(1, 2), (8, 1), (49, 2), (252, 2), (252, 16), (7, 16)]
+)
+def test_chunks_are_nearly_full(count, cores):
+    width = _evenly(count, 50, cores)
+    chunks = -(-count // width)
+    assert width <= 50
+    assert chunks * width - count < width  # no chunk of copies alone
+    assert chunks * width - count < cores * -(-count // (50 * cores))
 
 
 TREE = {

@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from jax import Array, random
 from rooms import members
+from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
@@ -31,6 +32,9 @@ among_ten = pg.Problem(
     lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Binomial(10, logits=theta)
 )
 put_off = pg.Problem(lambda x, xi: -x * xi, lambda x, theta: dist.Binomial(10, logits=theta - x))
+visitors = pg.Problem(
+    lambda x, xi: -x * xi, lambda x, theta: dist.Poisson(40.0 * jax.nn.sigmoid(theta - x))
+)
 
 # (instance, H(x, theta) in closed form, x)
 PROBLEMS = {
@@ -64,6 +68,11 @@ PROBLEMS = {
         lambda x, theta: -10 * x * jax.nn.sigmoid(theta - x),
         jnp.asarray(1.7),
     ),
+    "poisson-dependent": (
+        Finite(visitors),
+        lambda x, theta: -40 * x * jax.nn.sigmoid(theta - x),
+        jnp.asarray(1.7),
+    ),
 }
 GRADIENTS = members("postgrad.algorithm.gradients", pg.gradients.Gradient)
 
@@ -84,9 +93,12 @@ def test_every_member_is_tried_where_decisions_matter():
     assert {member for member, name in PAIRS if name.endswith("-dependent")} == set(GRADIENTS)
     # and these are all that do not fit
     rest = {(m, name) for m in GRADIENTS for name in PROBLEMS} - set(PAIRS)
-    assert rest == {(pg.gradients.Pathwise, "count-dependent")} | {
-        (pg.gradients.Enumerate, name) for name in PROBLEMS if not name.startswith("count")
+    unfit = {
+        pg.gradients.Pathwise: {"count-dependent", "poisson-dependent"},
+        pg.gradients.Enumerate: {name for name in PROBLEMS if not name.startswith("count")},
+        pg.gradients.Systematic: set(PROBLEMS) - {"poisson-dependent"},
     }
+    assert rest == {(member, name) for member, names in unfit.items() for name in names}
 
 
 def finite_difference(average, x, step=1e-4):
@@ -199,13 +211,49 @@ def test_pathwise_refuses_what_it_cannot_differentiate():
     pg.gradients.Pathwise().check(exogenous, x, theta)  # x does not matter to xi: nothing is lost
 
 
-def test_automatic_falls_back_to_the_score_for_counts():
+def test_automatic_falls_back_to_the_score_for_several_counts():
     """d/dx E[x xi] = 2 theta x for xi ~ Poisson(theta x): pathwise alone would give half of it."""
-    problem = pg.Problem(lambda x, xi: x * xi, lambda x, theta: dist.Poisson(theta * x))
-    mean, error = summary(
-        pg.gradients.Automatic(), problem, pg.beliefs.Known(2.0), jnp.asarray(3.0)
+    problem = pg.Problem(
+        lambda x, xi: x * jnp.sum(xi),
+        lambda x, theta: dist.Poisson(theta * x * jnp.asarray([0.25, 0.75])).to_event(1),
     )
+    known, x = pg.beliefs.Known(2.0), jnp.asarray(3.0)
+    assert type(pg.gradients.Automatic().choice(problem, x, 2.0)) is pg.gradients.Score
+    mean, error = summary(pg.gradients.Automatic(), problem, known, x)
     assert abs(mean - 12.0) < 4.5 * error
+
+
+@pytest.mark.parametrize("rate", [1e-4, 0.05, 3.0, 50.0, 1e4, 1e6])
+def test_automatic_sums_over_the_values_of_one_count(rate):
+    """A cost with a kink and a jump: right in the mean over where the sum begins."""
+
+    def cost(x, xi):
+        return jnp.abs(xi - rate) - x * xi / rate + 3.0 * (xi > rate)
+
+    problem = pg.Problem(cost, lambda x, theta: dist.Poisson(theta * x))
+    gradient, x, theta = pg.gradients.Automatic(), jnp.asarray(1.0), jnp.asarray(rate)
+    assert type(gradient.choice(problem, x, theta)) is pg.gradients.Systematic
+    still = pg.Problem(cost, lambda x, theta: dist.Poisson(theta))  # is drawn once for all x
+    assert type(gradient.choice(still, x, theta)) is pg.gradients.Score
+
+    k = np.arange(max(0.0, rate - 9 * rate**0.5 - 30) // 1, rate + 9 * rate**0.5 + 30)
+    costs = np.abs(k - rate) - k / rate + 3.0 * (k > rate)
+    p = stats.poisson.pmf(k, rate)
+    value, slope = p @ costs, -1.0 + p @ (costs * (k - rate))
+    scores = (costs - value) * (k - rate)
+    noise = [np.sqrt(p @ (each - p @ each) ** 2) for each in (costs, scores)]  # of one draw
+
+    @jax.jit
+    @jax.vmap
+    def found(key):
+        sample = pg.gradients.Sample(theta, key)
+        return gradient.surrogate(problem, x, sample)[1], gradient.estimate(problem, x, sample)
+
+    drawn = found(random.split(random.key(3), 4000))
+    for samples, exact, of_a_draw in zip(drawn, (value, slope), noise, strict=True):
+        error = np.std(samples) / np.sqrt(4000) + 1e-6 * (1.0 + abs(exact))
+        assert abs(np.mean(samples) - exact) < 4.5 * error
+        assert np.std(samples) < 0.25 * of_a_draw + 1e-6  # the noise of sixteen draws
 
 
 def test_enumerate_draws_nothing():

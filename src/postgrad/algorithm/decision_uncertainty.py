@@ -10,6 +10,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import first, log_likelihood
+from postgrad.distributions.counts import by_inversion
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import even_keys
 from postgrad.numerics.small_matrices import positive_solve
@@ -104,7 +105,7 @@ def cost_deviation(problem: Problem, x: Decision, thetas: PyTree, key: Array) ->
     """The standard deviation of the cost with theta known: the root of its mean variance."""
 
     def variance(theta: PyTree, key: Array) -> Array:
-        drawn = computed_once(problem.model(x, theta).sample(key, (_DRAWS,)), key)
+        drawn = computed_once(by_inversion(problem.model(x, theta)).sample(key, (_DRAWS,)), key)
         return jnp.var(jax.vmap(lambda xi: problem.cost(x, xi))(drawn), ddof=1)
 
     keys = random.split(key, jax.tree.leaves(thetas)[0].shape[0])
@@ -145,7 +146,7 @@ def worth(
     weight = (jnp.arange(_ROWS) < rows).astype(float)
 
     def believed_after(theta: PyTree, key: Array) -> Array:
-        drawn = computed_once(likelihood(x, theta).sample(key, (_ROWS,)), key)
+        drawn = computed_once(by_inversion(likelihood(x, theta)).sample(key, (_ROWS,)), key)
         seen = Batch(x, drawn, weight)
         log_f = jax.vmap(lambda other: log_likelihood(likelihood, other, seen))(thetas)
         return jnp.exp(log_f - logsumexp(log_f)) @ slopes

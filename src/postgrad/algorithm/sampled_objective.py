@@ -92,6 +92,8 @@ class SampledObjective(eqx.Module):
         """
         m, few = (jax.tree.leaves(each)[0].shape[0] for each in (thetas, scouts))
         theta = first(thetas)
+        if not self.gradient.draws(self.problem, x, theta):
+            count = 1  # each row is one sum over values of xi
         keys, weights = self._keys(key, m, count, x, theta)
         # Every L-th row of a lattice is a coarser lattice: the noise that all scouts see.
         rows = jnp.arange(m)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import first
+from postgrad.distributions.counts import by_inversion
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import quick_keys
 from postgrad.problem.problem import Decision, Model
@@ -88,7 +89,7 @@ def surprise(
         return belief.sample(key, (count,))
 
     def a_batch(theta: PyTree, key: Array) -> Array:
-        return likelihood(x, theta).sample(key, weight.shape)
+        return by_inversion(likelihood(x, theta)).sample(key, weight.shape)
 
     example = first(belief.examples())
     keys = quick_keys([some_thetas, functools.partial(a_batch, example)], key, 2 + count)

@@ -88,11 +88,11 @@ class Adaptive(BatchBelief):
         The observations of a batch are predicted independently of each other.
         """
 
-        def predict(belief: Belief) -> Array:
-            log_f = by_rows(lambda y: belief.log_mixture(likelihood, batch.x, y), batch.y)
-            return batch.total(log_f)
+        def predict(y: Array) -> Array:  # as in `log_mixture`, so that XLA computes both at once
+            return self._each(lambda belief: belief.log_mixture(likelihood, batch.x, y))
 
-        log_weights = self.log_weights + self._each(predict)
+        log_f = by_rows(predict, batch.y)
+        log_weights = self.log_weights + jax.vmap(batch.total, in_axes=1)(log_f)
         learned = self._each(
             lambda belief: belief.update(likelihood, *batch, key), _axes(self.beliefs)
         )

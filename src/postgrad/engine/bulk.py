@@ -41,6 +41,8 @@ Progress = Callable[[str, int, int], None]
 
 # How many streams and stages one call of a compiled program computes, on a CPU and elsewhere.
 _ON_CPU, _ELSEWHERE = (50, 250), (5000, 250)
+# Chunks of streams on a CPU if there are few of them, and how many are few.
+_FEW = (8, 24)
 
 
 class Streams(NamedTuple):
@@ -131,7 +133,9 @@ def _run(
     width, length = _ON_CPU if on_cpu else _ELSEWHERE
     cores = (os.cpu_count() or 1) if on_cpu else 1
     if not (on_cpu and of_one_size):
-        width = min(width, -(-count // cores))
+        width = _evenly(count, width, cores)
+    elif count <= _FEW[1]:
+        width = _FEW[0]
     kept = _Kept(count, horizon, progress)
     program = _compile((stage, streams.fixed), *_chunk(streams.moving, own, 0, width), length)
 
@@ -144,6 +148,12 @@ def _run(
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(run_chunk, range(0, count, width)))
     return kept.tree
+
+
+def _evenly(count: int, most: int, cores: int) -> int:
+    """The size of chunks of at most `most` streams, as many on each core, with few copies."""
+    rounds = -(-count // (most * cores))
+    return -(-count // (rounds * cores))
 
 
 class _Kept:

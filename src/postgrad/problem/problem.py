@@ -13,6 +13,7 @@ from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 from numpyro.distributions.constraints import is_dependent
 
+from postgrad.distributions.counts import by_inversion
 from postgrad.distributions.density import log_density
 from postgrad.errors import CostError, FeasibleSetError, ModelError
 from postgrad.numerics.cache_by_shape import once_per_shape
@@ -134,7 +135,7 @@ def _all_over(feasible: FeasibleSet, x: np.ndarray) -> Float[np.ndarray, "k ..."
 
 @eqx.filter_jit
 def _try_cost(problem: Problem, x: Decision, theta: PyTree) -> tuple[Array, Array]:
-    xi = problem.model(x, theta).sample(random.key(0))
+    xi = by_inversion(problem.model(x, theta)).sample(random.key(0))
     return xi, jnp.asarray(problem.cost(x, xi))
 
 
@@ -258,7 +259,7 @@ def _layers(distribution: Any) -> Iterator[Any]:
 def _is_proper(model: Model, x: Decision, theta: PyTree) -> Bool[Array, ""]:
     """Whether theta gives proper parameters, a finite draw and a finite density there."""
     distribution = model(x, theta)
-    draw = distribution.sample(random.key(0))
+    draw = by_inversion(distribution).sample(random.key(0))
     finite = jnp.all(jnp.isfinite(draw)) & jnp.isfinite(log_density(distribution, draw))
     return finite & has_proper_parameters(distribution)
 

@@ -113,6 +113,7 @@ def daily_decisions(
         BatchError: If the model excludes some of the data.
         SettingError: If settings do not fit.
     """
+    progress("preparing", 0, 1)  # said at once: what follows traces and compiles for some seconds
     joint = len(problems) < len(start)
     policy = BayesianSGD(problems[0], **options)
     if pool is not None:

@@ -8,3 +8,4 @@ from postgrad.algorithm.gradients.mixture_score import MixtureScore as MixtureSc
 from postgrad.algorithm.gradients.partial import Partial as Partial
 from postgrad.algorithm.gradients.pathwise import Pathwise as Pathwise
 from postgrad.algorithm.gradients.score import Score as Score
+from postgrad.algorithm.gradients.systematic import Systematic as Systematic

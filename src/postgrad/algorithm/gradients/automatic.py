@@ -8,6 +8,7 @@ from postgrad.algorithm.gradients.enumerate import Enumerate
 from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.algorithm.gradients.pathwise import Pathwise
 from postgrad.algorithm.gradients.score import Score
+from postgrad.algorithm.gradients.systematic import Systematic, is_count
 from postgrad.problem.problem import Decision, Problem
 
 # With more values a sum over all of them costs more than its lack of noise saves.
@@ -17,7 +18,7 @@ _FEW = 256
 class Automatic(Gradient):
     """`Pathwise` where draws are differentiable, `Enumerate` where they have few values.
 
-    `Score` elsewhere.
+    `Systematic` for one Poisson count whose rate depends on x; `Score` elsewhere.
     """
 
     unbiased: ClassVar[bool] = True
@@ -32,7 +33,10 @@ class Automatic(Gradient):
         kind = problem.kind(x, theta)
         if kind.has_rsample:
             return Pathwise()
-        return Enumerate() if 0 < kind.values <= _FEW else Score()
+        if 0 < kind.values <= _FEW:
+            return Enumerate()
+        # Counts that do not depend on x are drawn once for all looks of a search.
+        return Systematic() if is_count(kind) and kind.depends_on_decision else Score()
 
     def uses_baseline(self, problem: Problem, x: Decision, theta: PyTree) -> bool:
         """As the choice does."""

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.gradients.gradient import Gradient, Sample
+from postgrad.distributions.counts import probabilities
 from postgrad.errors import GradientError
 from postgrad.problem.problem import Decision, Problem
 
@@ -24,10 +25,10 @@ class Enumerate(Gradient):
     def surrogate(self, problem: Problem, x: Decision, sample: Sample) -> tuple[Array, Array]:
         """H(x, theta)."""
         law = problem.model(x, sample.theta)
-        values = law.enumerate_support(expand=False)
+        with jax.ensure_compile_time_eval():
+            values = law.enumerate_support(expand=False)
         costs = jax.vmap(lambda xi: problem.cost(x, xi))(values)
-        likely = jnp.exp(jax.vmap(law.log_prob)(values))
-        expected = jnp.sum(likely * costs)
+        expected = jnp.sum(probabilities(law, values) * costs)
         return expected, expected
 
     def check(self, problem: Problem, x: Decision, theta: PyTree) -> None:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.beliefs.belief import BeliefWithMemory, first
 from postgrad.beliefs.forgetting import Memory
+from postgrad.distributions.counts import by_inversion
 from postgrad.distributions.density import log_density, log_formula, settle
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.compensated_sum import Sum
@@ -141,7 +142,7 @@ def _agrees(belief: Conjugate, likelihood: Model, xs: Float[Array, "k ..."]) -> 
         return log_f - kernel, jnp.max(jnp.abs(log_f)) + jnp.max(jnp.abs(kernel))
 
     def draw(x: Decision, theta: PyTree, key: Array) -> Array:
-        return jnp.asarray(likelihood(x, theta).sample(key), float)
+        return jnp.asarray(by_inversion(likelihood(x, theta)).sample(key), float)
 
     def holds(x: Decision, key: Array) -> Array:
         ys = jax.vmap(draw, in_axes=(None, 0, 0))(x, thetas, random.split(key, count))
