@@ -39,8 +39,10 @@ Stage = Callable[[PyTree, Any, Array], tuple[Any, PyTree]]
 Progress = Callable[[str, int, int], None]
 
 
-# How many streams and stages one call of a compiled program computes, on a CPU and elsewhere.
-_ON_CPU, _ELSEWHERE = (50, 250), (5000, 250)
+# How many streams and stages one call of a compiled program computes, on a CPU and elsewhere. With
+# half as many stages, progress is reported twice as often, and the fastest simulations take 5 %
+# longer.
+_ON_CPU, _ELSEWHERE = (50, 100), (5000, 250)
 
 
 class Streams(NamedTuple):

@@ -59,8 +59,9 @@ def newsvendor(alpha: float, beta: float) -> Limit:
 
     def record(state: State) -> Any:
         belief = state.belief
-        if isinstance(belief, Grid):
-            return _sufficient(belief).statistics
+        if isinstance(belief, Grid):  # with fewer points, weights are kept without statistics
+            weights = belief.weights
+            return weights.statistics if isinstance(weights, SufficientWeights) else ()
         assert isinstance(belief, NormalInverseWishart)
         return belief.loc, belief.count, belief.concentration, belief.rate_matrix
 
