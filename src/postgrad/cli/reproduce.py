@@ -33,8 +33,8 @@ _EXPERIMENTS = typer.Argument(
 _OF_THE_PAPER = typer.Option(help="Algorithms, comma-separated; those of the paper, if not given.")
 _UNTUNED_RUNS = typer.Option(
     min=1,
-    help="Runs of our default and of the limit on the newsvendors, where both take long; a "
-    "quarter of the runs and at least 20, if not given.",
+    help="Runs of our default and of the limit on the newsvendors, where both take long; "
+    "24, if not given.",
 )
 _LITERAL = typer.Option(
     "--literal",

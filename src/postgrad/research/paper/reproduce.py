@@ -32,8 +32,8 @@ _before = list(EXPERIMENTS).index(_POSTERIOR_IN) + 1
 NAMES = (*list(EXPERIMENTS)[:_before], POSTERIOR, *list(EXPERIMENTS)[_before:])
 # The algorithm whose posteriors the limit is computed from.
 _POSTERIORS_OF = "bayesian-sgd"
-# A curve that has fewer runs than the others has at least this many.
-_FEWEST = 20
+# How many runs a curve has whose stages take long.
+_FEW = 24
 
 # Called with the name of a figure and its part of the summary.
 Finished = Callable[[str, dict[str, Any]], None]
@@ -78,7 +78,7 @@ def plan(names: Sequence[str], algorithms: Sequence[str], beyond: bool = True) -
 
 def run_counts(name: str, runs: int, untuned_runs: int | None = None) -> dict[str, int]:
     """How many runs each algorithm has in an experiment; the arguments are those of `reproduce`."""
-    fewer = min(runs, max(_FEWEST, runs // 4) if untuned_runs is None else untuned_runs)
+    fewer = min(runs, _FEW if untuned_runs is None else untuned_runs)
     slow = BEYOND if EXPERIMENTS[name].slow else ()
     return {key: fewer if key in slow else runs for key in ALGORITHMS}
 
@@ -103,7 +103,7 @@ def reproduce(
         algorithms: Algorithms; the experiment's own, if empty.
         runs: Runs of each algorithm.
         untuned_runs: Runs of our default and of the limit on the newsvendors, where both take long;
-            a quarter of `runs` and at least 20, if not given. Never more than `runs`.
+            24, if not given. Never more than `runs`.
         horizon: Stages of each run.
         seed: The seed of everything.
         literal: On the feasible sets as the paper states them: none for the quadratics, and one
