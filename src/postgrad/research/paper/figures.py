@@ -24,6 +24,8 @@ _LINES: dict[str, tuple[str, Any]] = {
 _WIDTH, _HEIGHT = 5.0, 4.1
 # How many points a curve has at most: a file of a tenth of the size looks the same.
 _POINTS = 200
+# A curve that is known at fewer stages has a mark at each.
+_APART = 20
 # The posterior is drawn up to this stage: what happens to it happens before.
 _LEARNING = 200
 
@@ -47,7 +49,9 @@ def draw_experiment(name: str, summary: dict[str, Any], folder: Path) -> list[Pa
             notes += ["below the axis"] if bottom and (mean < bottom).all() else []
             label = ALGORITHMS[key].title + (f"\n({', '.join(notes)})" if notes else "")
             colour, dashes = _LINES[key]
-            axes.plot(stages, mean, label=label, color=colour, ls=dashes, lw=1.5)
+            few = "o" if len(stages) < _APART else ""  # else a line looks like a curve
+            look = {"color": colour, "ls": dashes, "lw": 1.5, "marker": few, "ms": 3.5}
+            axes.plot(stages, mean, label=label, **look)
             if key != LIMIT:
                 alpha = 0.16 if key == "bayesian-sgd" else 0.06  # else several bands become one
                 fill_band(axes, stages, mean, spread, color=colour, alpha=alpha)
