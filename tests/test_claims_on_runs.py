@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import postgrad as pg
 from postgrad.cli import app
+from postgrad.engine import bulk
 from postgrad.errors import SettingError
 from postgrad.research.paper.claims import (
     assess,
@@ -25,8 +26,10 @@ from postgrad.research.paper.claims import (
     unbiased,
 )
 from postgrad.research.paper.claims.error_curves import LATE, Paired
+from postgrad.research.paper.claims.simulations import run_all
 from postgrad.research.paper.claims.verdicts import Estimate
 from postgrad.research.paper.experiments import EXPERIMENTS
+from postgrad.research.paper.reproduce import reproduce
 from postgrad.research.problems import newsvendor as newsvendors
 from postgrad.research.problems import quadratic
 from postgrad.research.progress import RunStages, silent
@@ -358,3 +361,13 @@ def test_command_runs_the_whole_paper_and_ends_with_the_claims(assessed, tmp_pat
 def test_counts_are_checked():
     with pytest.raises(SettingError, match="runs"):
         assess({"experiments": {}, "posterior": {}}, runs=0)
+
+
+def test_claims_use_the_programs_of_the_figures(monkeypatch):
+    """What is simulated for a figure and for a claim is compiled once."""
+    reproduce(["quadratic-1d-independent"], algorithms=["bayesian-sgd", "known"], runs=2, horizon=3)
+    monkeypatch.setattr(bulk, "compiled_well", None)
+    planned = independent_data.simulations(1)
+    names = [f"quadratic-1d-independent: {key}" for key in ("bayesian-sgd", "known")]
+    shorter = {name: planned[name]._replace(runs=2, horizon=3) for name in names}
+    run_all(shorter, 0, SILENT)

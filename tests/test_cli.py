@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from postgrad.cli import output
+from postgrad.cli.progress_log import ProgressLog
 
 PROGRAM = Path(sys.executable).with_name("postgrad")
 
@@ -31,6 +33,26 @@ def test_progress_is_a_line_for_each_step_where_there_is_no_terminal(capsys):
     printed = capsys.readouterr()
     assert printed.err == "learning\ndrawing\n"
     assert not printed.out
+
+
+def test_a_log_has_a_line_while_nothing_is_reported(capsys):
+    """Compiling takes seconds in which nobody reports anything."""
+    with ProgressLog(every=0.05) as log:
+        log.report("compiling", 1, 4)
+        while "25% of all" not in (printed := capsys.readouterr().err):
+            time.sleep(0.01)
+    assert "compiling (25% of all, 0 s)" in printed
+
+
+def test_tables_go_where_standard_output_goes(monkeypatch, tmp_path):
+    """A bar on a terminal does not draw output to itself that is meant for a file."""
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    with open(tmp_path / "tables", "w") as file:
+        monkeypatch.setattr("sys.stdout", file)
+        with output.progress() as show:
+            show("learning", 1, 2)
+            print("a table")
+    assert (tmp_path / "tables").read_text() == "a table\n"
 
 
 def test_reproduce_writes_figures_and_summary(tmp_path):

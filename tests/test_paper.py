@@ -13,7 +13,7 @@ from postgrad.errors import SettingError
 from postgrad.research.paper import figures
 from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS, LIMIT
 from postgrad.research.paper.limit import LIMITS
-from postgrad.research.paper.reproduce import NAMES, plan, reproduce
+from postgrad.research.paper.reproduce import NAMES, plan, reproduce, run_counts
 from postgrad.research.problems import quadratic
 from postgrad.research.problems.quadratic import BOX
 
@@ -158,11 +158,13 @@ def test_posterior_concentrates_faster_with_larger_batches():
 
 
 def test_summary_has_the_promised_form(tmp_path):
-    seen = []
+    seen, finished = [], {}
     summary = reproduce(
         ["quadratic-2d-dependent", "quadratic-1d-independent"], runs=7, horizon=20, seed=3,
         progress=lambda label, done, total: seen.append((done, total)),
+        finished=finished.__setitem__,
     )  # fmt: skip
+    assert finished == summary["experiments"]
     assert list(summary) == ["experiments", "posterior"]
     assert list(summary["experiments"]) == ["quadratic-2d-dependent", "quadratic-1d-independent"]
     for name, experiment in summary["experiments"].items():
@@ -200,7 +202,7 @@ def test_summary_has_the_promised_form(tmp_path):
     assert seen[-1] == (simulated * 7 * 20, simulated * 7 * 20)
     json.dumps(summary, allow_nan=False)
     for name, experiment in summary["experiments"].items():
-        for path in figures.draw_experiment(name, experiment, tmp_path):
+        for path in figures.draw(name, experiment, tmp_path):
             assert path.stat().st_size > 5000
 
 
@@ -215,17 +217,26 @@ def test_literal_runs_report_what_diverged():
 
 
 def test_nothing_but_divergence_can_still_be_drawn(tmp_path):
-    curve = {"mean_error": [None] * 4, "std_error": [None] * 4, "diverged": 9}
+    curve = {"mean_error": [None] * 4, "std_error": [None] * 4, "runs": 9, "diverged": 9}
     summary = {"algorithms": {"known": curve}, "runs": 9, "horizon": 3, "feasible": "unbounded"}
-    figures.draw_experiment("quadratic-1d-dependent", summary, tmp_path)
-    lost = {"D=1": {"mean": [None] * 4, "low": [None] * 4, "high": [None] * 4, "diverged": 9}}
-    figures.draw_posterior(lost, 9, tmp_path)
+    figures.draw("quadratic-1d-dependent", summary, tmp_path)
+    lost = {key: [None] * 4 for key in ("mean", "low", "high")} | {"runs": 9, "diverged": 9}
+    figures.draw("posterior", {"D=1": lost}, tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_what_takes_long_has_fewer_runs():
+    for runs, asked, fewer in ((100, None, 24), (7, None, 7), (100, 60, 60), (50, 60, 50)):
+        counts = run_counts("newsvendor-dependent", runs, asked)
+        assert counts["postgrad"] == counts[LIMIT] == fewer
+        assert counts["bayesian-sgd"] == counts["mle"] == counts["known"] == runs
+        assert set(run_counts("quadratic-1d-dependent", runs, asked).values()) == {runs}
 
 
 def test_plan_knows_its_names():
     curves, sizes = plan([], [])
-    assert [*curves, "posterior"] == list(NAMES)
+    assert list(curves) == [name for name in NAMES if name != "posterior"]
+    assert NAMES.index("posterior") == 3  # as in the paper
     assert sizes == [1, 2, 5, 10, 20]
     assert plan(["posterior"], []) == ({}, [1, 2, 5, 10, 20])
     assert plan(["quadratic-1d-dependent"], ["mle"])[0] == {"quadratic-1d-dependent": ["mle"]}

@@ -6,6 +6,7 @@ import itertools
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from postgrad.research.paper import figures, report
@@ -69,7 +70,13 @@ class Reader(HTMLParser):
 
 def a_curve(horizon, **more):
     mean = [10.0 / (t + 1) for t in range(horizon + 1)]
-    return {"mean_error": mean, "std_error": [m / 4 for m in mean], "diverged": 0, **more}
+    return {
+        "mean_error": mean,
+        "std_error": [m / 4 for m in mean],
+        "runs": 20,
+        "diverged": 0,
+        **more,
+    }
 
 
 @pytest.fixture
@@ -83,7 +90,8 @@ def summary():
         for name, experiment in reversed(EXPERIMENTS.items())
     }  # fmt: skip
     belief = [t / 100 for t in range(101)]
-    curve = {"mean": belief, "low": [b / 2 for b in belief], "high": belief, "diverged": 0}
+    low = [b / 2 for b in belief]
+    curve = {"mean": belief, "low": low, "high": belief, "runs": 20, "diverged": 0}
     return {
         "experiments": experiments,
         "posterior": {"D=1": curve, "D=20": curve},
@@ -125,7 +133,8 @@ def test_the_page_is_sound(summary, folder):
     assert len(ids) == len(set(ids))
     assert {a["href"].removeprefix("#") for a in page.all("a")} <= set(ids)
     assert [h["text"] for h in page.all("h2")] == [
-        "Claims", "Figures", "Settings", "Versions and device", "How to make this page again"
+        "What was found", "Figures", "Claims", "Settings", "Versions and device",
+        "How to make this page again",
     ]  # fmt: skip
 
 
@@ -182,8 +191,8 @@ def test_a_missing_figure_is_an_error(summary, folder):
 def test_figures_py_writes_what_the_report_reads(summary, tmp_path):
     name = "newsvendor-dependent"
     summary["experiments"] = {name: summary["experiments"][name]}
-    figures.draw_experiment(name, summary["experiments"][name], tmp_path)
-    figures.draw_posterior(summary["posterior"], 20, tmp_path)
+    figures.draw(name, summary["experiments"][name], tmp_path)
+    figures.draw("posterior", summary["posterior"], tmp_path)
     sizes = [len(img["src"]) for img in read(summary, tmp_path).all("img")]
     assert len(sizes) == 2
     assert min(sizes) > 5000
@@ -196,7 +205,53 @@ def test_every_claim_is_there_with_its_verdict(summary, folder):
         assert claim["id"] in row
         assert f"{sign} {claim['verdict']}" in row
     tally = "✓ holds for 1, ✗ does not hold for 1, ? inconclusive for 1."
-    assert f"Of 3 claims put to the test, the verdict is {tally}" in page.all("p")[1]["text"]
+    assert f"Of 3 claims put to the test, the verdict is {tally}" in page.all("p")[2]["text"]
+
+
+def test_the_page_begins_with_what_was_found(summary, folder):
+    """Claims that do not hold, and errors early and late, come before the figures."""
+    summary["experiments"]["newsvendor-dependent"]["algorithms"]["stage-optimal"] = a_curve(
+        100, runs=5
+    )
+    page = read(summary, folder)
+    text = page.all("main")[0]["text"]
+    found, _, rest = text.partition("Figures")
+    assert "It is better." in found
+    assert "It is fast." in found
+    assert "It converges." not in found  # it holds: in the table, after the figures
+    assert "It converges." in rest
+    rows = [tr["text"].replace("\n", "") for tr in page.all("tr")]
+    start = rows.index(next(row for row in rows if row.startswith("newsvendor-dependent10")))
+    # 10/(t + 1), and a quarter of it over the root of the number of runs
+    expected = "0.909 ± 0.0510.909 ± 0.0510.909 ± 0.102"
+    assert rows[start] == f"newsvendor-dependent10{expected}"
+    assert rows[start + 1].startswith("1000.099 ± 0.006")
+
+
+def test_a_curve_of_fewer_runs_says_so(summary, folder, tmp_path):
+    name = "newsvendor-dependent"
+    summary["experiments"][name]["algorithms"]["postgrad"]["runs"] = 5
+    caption = read(summary, folder).all("figcaption")[-1]["text"]
+    assert "postgrad, untuned: 5 runs" in caption
+    figures.draw(name, summary["experiments"][name], tmp_path)
+    assert "postgrad, untuned" in read(summary, tmp_path).all("figcaption")[-1]["text"]
+
+
+def test_the_page_is_small(summary, tmp_path):
+    """Seven figures of a thousand stages, five curves each: below 1.5 MB."""
+    noise = np.random.default_rng(0)
+    for name, experiment in summary["experiments"].items():
+        experiment["horizon"] = 1000
+        for curve in experiment["algorithms"].values():
+            mean = np.exp(noise.normal(size=1001).cumsum() / 20) / np.arange(1, 1002)
+            curve |= {"mean_error": mean.tolist(), "std_error": (mean / 3).tolist()}
+        figures.draw(name, experiment, tmp_path)
+    belief = noise.random(1001).tolist()
+    curve = {"mean": belief, "low": belief, "high": belief, "runs": 20, "diverged": 0}
+    summary["posterior"] = {f"D={size}": curve for size in (1, 2, 5, 10, 20)}
+    figures.draw("posterior", summary["posterior"], tmp_path)
+    summary["claims"] = copy.deepcopy(CLAIMS) * 10
+    assert report.write(summary, tmp_path).stat().st_size < 1_200_000
 
 
 def test_a_measurement_is_a_line(summary, folder):
@@ -204,7 +259,8 @@ def test_a_measurement_is_a_line(summary, folder):
         li["text"].replace("\N{NO-BREAK SPACE}", " ") for li in read(summary, folder).all("li")
     ]
     slope = "slope \N{MINUS SIGN}0.5 ± 0.1"
-    assert items[:2] == [slope, "share 0.1 ± 0.01 (20 runs; 0 more diverged)"]
+    first = items.index(slope)
+    assert items[first + 1] == "share 0.1 ± 0.01 (20 runs; 0 more diverged)"
 
 
 def test_a_shared_rule_is_printed_once(summary, folder):
@@ -238,8 +294,8 @@ def test_the_numbers_at_a_few_stages(summary, folder):
     cells = "5.000 ± 1.2500.909 ± 0.2270.099 ± 0.025"  # 10/(t + 1) at t = 1, 10, 100
     assert page.rows("Bayesian-SGD") == [f"Bayesian-SGD{cells}"] * 6
     assert page.rows("MLE") == [f"MLE{cells}"] * 5
-    expected = "D = 200.010 (0.005, 0.010)0.100 (0.050, 0.100)1.000 (0.500, 1.000)"
-    assert page.rows("D = 20") == [expected]
+    expected = "D = 200.010 0.005-0.0100.100 0.050-0.1001.000 0.500-1.000"
+    assert page.rows("D = 20") == [expected.replace("-", "\N{EN DASH}")]
 
 
 def test_runs_that_went_astray_are_counted_where_there_are_any(summary, folder):
@@ -254,7 +310,7 @@ def test_runs_that_went_astray_are_counted_where_there_are_any(summary, folder):
 
 
 def test_nulls_become_dashes(summary, folder):
-    nothing = {"mean_error": [None] * 101, "std_error": [None] * 101, "diverged": 20}
+    nothing = {"mean_error": [None] * 101, "std_error": [None] * 101, "runs": 20, "diverged": 20}
     summary["experiments"]["quadratic-1d-dependent"]["algorithms"]["known"] = nothing
     summary["posterior"]["D=1"] = dict.fromkeys(("mean", "low", "high"), [None] * 101)
     page = read(summary, folder)
@@ -270,7 +326,7 @@ def test_the_settings(summary, folder):
         assert part in text
     for command in ("make demo", "postgrad reproduce", "postgrad claims", summary["command"]):
         assert command in text
-    (row,) = page.rows("quadratic-2d-dependent")
+    row = page.rows("quadratic-2d-dependent")[-1]
     for part in ("\N{MINUS SIGN}1, 2", "unbounded", "20", "100"):
         assert part in row
     assert row.endswith("7")
@@ -283,8 +339,8 @@ def test_what_is_not_known_is_left_out(summary, folder, claims):
     summary["claims"] = claims
     page = read(summary, folder)
     titles = [h["text"] for h in page.all("h2")]
-    assert titles == ["Figures", "Settings", "How to make this page again"]
-    assert "not put to the test" in page.all("p")[1]["text"]
+    assert titles == ["What was found", "Figures", "Settings", "How to make this page again"]
+    assert "not put to the test" in page.all("p")[2]["text"]
     del summary["claims"]
     summary["experiments"] = {}
     alone = read(summary, folder)

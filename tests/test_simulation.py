@@ -11,6 +11,7 @@ from jax import random
 
 import postgrad as pg
 from postgrad import errors
+from postgrad.engine import bulk
 from postgrad.research.problems import quadratic
 
 ONE = quadratic.univariate_dependent()
@@ -199,10 +200,24 @@ def test_algorithms_meet_the_same_data_noise():
     np.testing.assert_allclose(*seen)
 
 
-def test_segments_do_not_show(monkeypatch):
-    whole = simulate(2, horizon=60).decisions
+@pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
+def test_segments_do_not_show(monkeypatch, options):
+    """Stages that are computed by one call or by several: the same digits."""
+    arguments = pg.BayesianSGD(ONE.problem, **options), pg.beliefs.Grid(ONE.points), 0.0, 4.0
+    whole = pg.simulate(*arguments, runs=2, horizon=60)
     monkeypatch.setattr("postgrad.engine.bulk._ON_CPU", (50, 25))
-    np.testing.assert_allclose(simulate(2, horizon=60).decisions, whole, rtol=1e-12)
+    parts = pg.simulate(*arguments, runs=2, horizon=60)
+    np.testing.assert_array_equal(parts.decisions, whole.decisions)
+
+
+def test_one_program_serves_all_segments(monkeypatch):
+    """Of 100, 100 and 30 stages."""
+    compiled = []
+    well = bulk.compiled_well
+    monkeypatch.setattr(bulk, "compiled_well", lambda f: compiled.append(f) or well(f))
+    problem = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Normal(theta, 1.0))
+    pg.simulate(paper(problem), pg.beliefs.Known(4.0), 0.0, 4.0, runs=2, horizon=230)
+    assert len(compiled) == 1
 
 
 def test_progress_adds_up():
@@ -213,7 +228,7 @@ def test_progress_adds_up():
     )  # fmt: skip
     assert done[-1] == ("simulating", 70 * 300, 70 * 300)
     assert sorted(done) == done
-    assert len(done) > 2
+    assert len(done) == 2 * 3  # 50 and 20 runs, after every 100 stages
 
 
 def test_record_and_axes():

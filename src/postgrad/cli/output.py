@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from postgrad.cli.progress_log import ProgressLog
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -94,34 +96,26 @@ def make_folder(out: Path) -> None:
 def progress() -> Iterator[Callable[[str, int, int], None]]:
     """A function of (label, done, total) that shows progress on standard error.
 
-    On a terminal as a bar; elsewhere each new label is a line, so that a log says how far a long
-    command has come.
+    On a terminal as a bar, above which other output appears; elsewhere as lines, one at least every
+    ten seconds, so that a log says how far a long command has come.
     """
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    description = TextColumn("{task.description:<44}")
-    columns = SpinnerColumn(), description, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     console = Console(stderr=True)
-    log = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=log) as bar:
-        task, last = bar.add_task("starting"), ""
-
-        def report(label: str, done: int, total: int) -> None:
-            nonlocal last
-            if log and label != last:
-                typer.echo(label, err=True)
-            last = label
-            bar.update(task, description=label, completed=done, total=total)
-
-        yield report
+    if not console.is_terminal:
+        with ProgressLog() as log:
+            yield log.report
+        return
+    description = TextColumn("{task.description:<44}")
+    columns = SpinnerColumn(), description, BarColumn(), TimeElapsedColumn()
+    # Output that goes to a file must not be sent to the terminal.
+    shared = sys.stdout.isatty()
+    with Progress(*columns, console=console, transient=True, redirect_stdout=shared) as bar:
+        task = bar.add_task("starting")
+        yield lambda label, done, total: bar.update(
+            task, description=label, completed=done, total=total
+        )
 
 
 def plain_table(first: str, title: str, numbers: Iterable[str]) -> "Table":

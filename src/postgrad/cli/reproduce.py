@@ -1,7 +1,7 @@
 """Commands about the paper and the testbed: reproduce, claims, bench."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +31,11 @@ _EXPERIMENTS = typer.Argument(
     help="Experiments of the paper; all of them and the claims, if none is named.",
 )
 _OF_THE_PAPER = typer.Option(help="Algorithms, comma-separated; those of the paper, if not given.")
+_UNTUNED_RUNS = typer.Option(
+    min=1,
+    help="Runs of our default and of the limit on the newsvendors, where both take long; "
+    "24, if not given.",
+)
 _LITERAL = typer.Option(
     "--literal",
     help="On the feasible sets as the paper states them; counts runs that diverge or get stuck.",
@@ -46,6 +51,7 @@ _BENCH_FOLDER = typer.Option(
 def reproduce(
     names: Annotated[list[str] | None, _EXPERIMENTS] = None,
     runs: Runs = 100,
+    untuned_runs: Annotated[int | None, _UNTUNED_RUNS] = None,
     horizon: Horizon = 1000,
     seed: Seed = 0,
     algorithms: Annotated[list[str] | None, _OF_THE_PAPER] = None,
@@ -53,13 +59,17 @@ def reproduce(
     out: Out = Path("results"),
     as_json: AsJson = False,
 ) -> None:
-    """Reproduce the paper's experiments: a figure for each, tables, summary.json, report.html."""
-    settings = {"runs": runs, "horizon": horizon, "seed": seed, "literal": literal}
-    summary = _run(names or [], split(algorithms), out, **settings)
+    """Reproduce the paper's experiments: a figure for each, tables, summary.json, report.html.
+
+    Each table is printed, and each figure drawn, when its experiment is done.
+    """
+    settings: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
+    settings |= {"literal": literal, "untuned_runs": untuned_runs}
+    show = (lambda name, part: None) if as_json else _print_table
+    summary = _run(names or [], split(algorithms), out, show, **settings)
     if as_json:
         typer.echo(json.dumps(summary, allow_nan=False))
         return
-    _print_tables(summary)
     _print_claims(summary["claims"])
     typer.echo(f"Figures and summary.json are in {out}/. Read {out / 'report.html'}")
 
@@ -73,7 +83,8 @@ def claims(
     as_json: AsJson = False,
 ) -> None:
     """Test every claim of the paper: what it says, what was measured, whether it holds."""
-    summary = _run([], [], out, runs=runs, horizon=horizon, seed=seed, beyond=False)
+    settings = {"runs": runs, "horizon": horizon, "seed": seed, "beyond": False}
+    summary = _run([], [], out, lambda name, part: None, **settings)
     if as_json:
         typer.echo(json.dumps(summary["claims"], allow_nan=False))
         return
@@ -114,13 +125,20 @@ def bench(
         raise typer.Exit(1)
 
 
-def _run(names: list[str], algorithms: list[str], out: Path, **settings: Any) -> dict[str, Any]:
+def _run(
+    names: list[str],
+    algorithms: list[str],
+    out: Path,
+    show: Callable[[str, dict[str, Any]], None],
+    **settings: Any,
+) -> dict[str, Any]:
     """Run experiments, and test the claims if all experiments are run; write figures and report.
 
     Args:
         names: The experiments; all, if empty.
         algorithms: The algorithms; those of the paper, if empty.
         out: The folder for figures, summary.json and report.html.
+        show: Called with the name of each figure and its numbers, once the figure is drawn.
         **settings: As for `research.paper.reproduce.reproduce`.
     """
     from postgrad.research.paper import figures, provenance, report
@@ -128,19 +146,20 @@ def _run(names: list[str], algorithms: list[str], out: Path, **settings: Any) ->
     from postgrad.research.paper.reproduce import plan
     from postgrad.research.paper.reproduce import reproduce as run
 
+    def finished(name: str, part: dict[str, Any]) -> None:
+        figures.draw(name, part, out)
+        show(name, part)
+
     check(lambda: plan(names, algorithms))
     make_folder(out)
     runs, seed = settings["runs"], settings["seed"]
-    with progress() as show:
-        summary: dict[str, Any] = run(names, algorithms=algorithms, **settings, progress=show)
+    with progress() as tell:
+        summary: dict[str, Any] = run(
+            names, algorithms=algorithms, **settings, progress=tell, finished=finished
+        )
         tested = not names and not algorithms and not settings.get("literal")
-        summary["claims"] = assess(summary, runs=runs, seed=seed, progress=show) if tested else []
-        summary |= provenance.describe()
-        show("drawing", 1, 1)
-        for name, experiment in summary["experiments"].items():
-            figures.draw_experiment(name, experiment, out)
-        if summary["posterior"]:
-            figures.draw_posterior(summary["posterior"], runs, out)
+        summary["claims"] = assess(summary, runs=runs, seed=seed, progress=tell) if tested else []
+    summary |= provenance.describe()
     (out / "summary.json").write_text(json.dumps(summary, allow_nan=False))
     report.write(summary, out)
     return summary
@@ -149,14 +168,17 @@ def _run(names: list[str], algorithms: list[str], out: Path, **settings: Any) ->
 _STAGES = (0, 1, 10, 100, 1000, 10_000)
 
 
-def _print_tables(summary: dict[str, Any]) -> None:
-    for name, experiment in summary["experiments"].items():
-        title = f"{name}: mean error ± standard deviation over {experiment['runs']} runs"
-        curves = experiment["algorithms"]
+def _print_table(name: str, part: dict[str, Any]) -> None:
+    """Print the numbers of a figure at some stages."""
+    if "algorithms" in part:
+        title = f"{name}: mean error ± standard deviation over {part['runs']} runs"
+        curves = {
+            key if curve["runs"] == part["runs"] else f"{key} ({curve['runs']} runs)": curve
+            for key, curve in part["algorithms"].items()
+        }
         _print_curves("algorithm", title, curves, ["mean_error", "std_error"], _STAGES[1:])
-    if summary["posterior"]:
-        title = "posterior: mean of pi_t(theta_c)"
-        _print_curves("batch size", title, summary["posterior"], ["mean"], _STAGES)
+    else:
+        _print_curves("batch size", f"{name}: mean of pi_t(theta_c)", part, ["mean"], _STAGES)
 
 
 def _print_curves(

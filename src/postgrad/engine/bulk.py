@@ -40,7 +40,8 @@ Progress = Callable[[str, int, int], None]
 
 
 # How many streams and stages one call of a compiled program computes, on a CPU and elsewhere.
-_ON_CPU, _ELSEWHERE = (50, 250), (5000, 250)
+# Progress is reported after every call.
+_ON_CPU, _ELSEWHERE = (50, 100), (5000, 250)
 # Chunks of streams on a CPU if there are few of them, and how many are few.
 _FEW = (8, 24)
 

@@ -71,6 +71,12 @@ class Simulation(eqx.Module):
         return np.linalg.norm(gap, axis=-1)
 
 
+def nothing(state: Any) -> PyTree:
+    """Records nothing."""
+    del state
+    return ()
+
+
 def simulate(
     algorithm: Policy,
     belief: Belief | None,
@@ -81,7 +87,7 @@ def simulate(
     horizon: int = 1000,
     batch_size: int = 1,
     seed: int | Array = 0,
-    record: Callable[[Any], PyTree] = lambda state: (),
+    record: Callable[[Any], PyTree] = nothing,
     progress: Progress = lambda label, done, total: None,
 ) -> Simulation:
     """Runs an algorithm, or any other policy, in a world whose truth is theta.

@@ -14,9 +14,9 @@ from postgrad.research.problems import Instance, newsvendor, quadratic
 BATCH_SIZES = (1, 2, 5, 10, 20)
 
 
-LIMIT = "stage-optimal"
-# What the paper does not have.
-BEYOND = ("postgrad", LIMIT)
+# What the paper does not have: our default, and the limit.
+UNTUNED, LIMIT = "postgrad", "stage-optimal"
+BEYOND = (UNTUNED, LIMIT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ ALGORITHMS = {
     "repeated-gradient": Algorithm(
         "repeated gradient descent", options=lambda gradient: paper(gradient=Partial())
     ),
-    "postgrad": Algorithm("postgrad, untuned", options=lambda gradient: {}),
+    UNTUNED: Algorithm("postgrad, untuned", options=lambda gradient: {}),
     # No algorithm of ours, but what none can beat: computed from the posteriors of bayesian-sgd.
     LIMIT: Algorithm("limit: argmin of the Bayesian average"),
 }
@@ -78,6 +78,8 @@ class Experiment:
         region: The feasible set.
         literal: The feasible set as the paper states it.
         far: An error beyond which a run counts as stuck at the last stage; None counts none.
+        unit: What x counts; empty if it is a plain number.
+        slow: Whether what the paper does not have takes long here: it may then have fewer runs.
     """
 
     title: str
@@ -88,10 +90,14 @@ class Experiment:
     region: Region = _BOXED
     literal: Region = _UNBOUNDED
     far: float | None = None
+    unit: str = ""
+    slow: bool = False
 
 
 _PAPER_BOX = Region(newsvendor.LITERAL_BOX, "[0, 100]^3")
-_newsvendor = functools.partial(Experiment, batch_size=2, literal=_PAPER_BOX, far=20.0)
+_newsvendor = functools.partial(
+    Experiment, batch_size=2, literal=_PAPER_BOX, far=20.0, unit="items ordered", slow=True
+)
 
 EXPERIMENTS = {
     "quadratic-1d-independent": Experiment(

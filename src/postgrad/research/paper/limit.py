@@ -18,6 +18,7 @@ from scipy.special import ndtr, stdtr
 from postgrad.algorithm.bayesian_sgd import State
 from postgrad.beliefs import Grid, NormalInverseWishart
 from postgrad.beliefs.grid.sufficient_weights import SufficientWeights
+from postgrad.research.paper.records import estimate
 from postgrad.research.problems import Instance
 from postgrad.research.problems.newsvendor import Newsvendor
 
@@ -50,7 +51,7 @@ def from_mean(decision: Callable[[np.ndarray], np.ndarray]) -> Limit:
         del start
         return np.asarray(jax.vmap(instance.problem.feasible.project)(jnp.asarray(decision(means))))
 
-    return Limit(lambda state: state.belief.mean(), decide, True)
+    return Limit(estimate, decide, True)
 
 
 def newsvendor(alpha: float, beta: float) -> Limit:
@@ -58,8 +59,9 @@ def newsvendor(alpha: float, beta: float) -> Limit:
 
     def record(state: State) -> Any:
         belief = state.belief
-        if isinstance(belief, Grid):
-            return _sufficient(belief).statistics
+        if isinstance(belief, Grid):  # with fewer points, weights are kept without statistics
+            weights = belief.weights
+            return weights.statistics if isinstance(weights, SufficientWeights) else ()
         assert isinstance(belief, NormalInverseWishart)
         return belief.loc, belief.count, belief.concentration, belief.rate_matrix
 

@@ -1,4 +1,4 @@
-"""The report: claims, figures and settings on one HTML page that loads nothing else.
+"""The report: findings, figures, claims and settings on one HTML page that loads nothing else.
 
 `report.html.jinja` has the page, and jinja2 escapes all text that comes from a summary.
 """
@@ -15,7 +15,8 @@ from markupsafe import Markup, escape
 
 from postgrad.research.paper.claims.verdicts import Verdict
 from postgrad.research.paper.experiments import ALGORITHMS, EXPERIMENTS
-from postgrad.research.paper.reproduce import POSTERIOR
+from postgrad.research.paper.findings import COMPARED, findings
+from postgrad.research.paper.reproduce import NAMES, POSTERIOR
 
 _STAGES = (1, 10, 100, 1000)
 _FATES = ("diverged", "stuck")
@@ -51,7 +52,9 @@ def write(summary: dict[str, Any], folder: Path) -> Path:
         summary=summary,
         signs=_SIGNS,
         papers=EXPERIMENTS,
-        claims=[_claim(claim) for claim in claims],
+        claims=[_claim(number, claim) for number, claim in enumerate(claims, 1)],
+        findings=findings(summary["experiments"]),
+        compared=list(COMPARED.values()),
         rules=list(dict.fromkeys(claim["rule"] for claim in claims if claim.get("rule"))),
         figures=list(_figures(summary, folder)),
         # The posterior's curves do not say how many runs they have: as many as the experiments.
@@ -63,27 +66,26 @@ def write(summary: dict[str, Any], folder: Path) -> Path:
     return path
 
 
-def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """A claim with its verdict checked, and its measurements split at semicolons.
+def _claim(number: int, claim: Mapping[str, Any]) -> dict[str, Any]:
+    """A claim with an anchor, its verdict checked, and its measurements split at semicolons.
 
     Semicolons within parentheses do not split.
     """
     parts = re.split(r"; (?![^()]*\))", claim["measured"])
-    return {**claim, "verdict": Verdict(claim["verdict"]), "parts": parts}
+    verdict = Verdict(claim["verdict"])
+    return {**claim, "anchor": f"claim-{number}", "verdict": verdict, "parts": parts}
 
 
 def _figures(summary: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
     """The figures there are, in the paper's order and with its numbers."""
-    names = list(EXPERIMENTS)
-    names.insert(names.index("quadratic-1d-dependent") + 1, POSTERIOR)
-    for number, name in enumerate(names, 1):
+    for number, name in enumerate(NAMES, 1):
         if name in summary["experiments"]:
             algorithms = summary["experiments"][name]["algorithms"]
             curves = {ALGORITHMS[key].title: curve for key, curve in algorithms.items()}
             keys, spread = ["mean_error", "std_error"], "± {:.3f}"
         elif name == POSTERIOR and summary[POSTERIOR]:
             curves = {size.replace("=", " = "): curve for size, curve in summary[name].items()}
-            keys, spread = ["mean", "low", "high"], "({:.3f}, {:.3f})"
+            keys, spread = ["mean", "low", "high"], "{:.3f}\N{EN DASH}{:.3f}"
         else:
             continue
         last = min(len(curve[keys[0]]) for curve in curves.values()) - 1

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs import Normal, product_grid
 from postgrad.problem.feasible import Box, FeasibleSet
-from postgrad.problem.problem import Problem
+from postgrad.problem.problem import Model, Problem
 from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 
@@ -121,8 +121,20 @@ def _normal_cost(cost: Newsvendor, x: Array, mean: Array, scale: Array | float) 
     return cost.expected(x, mean, excess)
 
 
+# Models are functions of the module, so that all instances share compiled programs.
+def _independent_demand(x: Array, theta: PyTree) -> dist.Distribution:
+    return _demand(_indifferent(x, theta["mean"]), theta)
+
+
+def _dependent_demand(x: Array, theta: PyTree) -> dist.Distribution:
+    return _demand(_attracted(x, theta["mean"]), theta)
+
+
 def _instance(
-    mean: Callable[[Array, Array], Array], feasible: FeasibleSet, x_star: list[float]
+    model: Model,
+    mean: Callable[[Array, Array], Array],
+    feasible: FeasibleSet,
+    x_star: list[float],
 ) -> Instance:
     """The paper's numbers, where `mean` is the mean demand as a function of (x, theta_mu)."""
     levels = {
@@ -138,7 +150,7 @@ def _instance(
     scale = jnp.sqrt(theta["variance"])
     cost = Newsvendor(*jnp.asarray([[2.0, 4.0, 6.0], [4.0, 6.0, 8.0], [1.0, 2.0, 3.0]]))
     return Instance(
-        problem=Problem(cost, lambda x, theta: _demand(mean(x, theta["mean"]), theta), feasible),
+        problem=Problem(cost, model, feasible),
         theta=theta,
         x_star=jnp.asarray(x_star),
         x=jnp.full(3, 15.0),
@@ -150,12 +162,18 @@ def _instance(
 
 def independent(feasible: FeasibleSet = LITERAL_BOX) -> Instance:
     """Demand is normal, whatever is ordered: x*_i is the quantile (p - c) / (p - s)."""
-    return _instance(lambda x, mean: mean, feasible, [10.746042, 15.0, 19.239959])
+    x_star = [10.746042, 15.0, 19.239959]
+    return _instance(_independent_demand, _indifferent, feasible, x_star)
 
 
 def dependent(feasible: FeasibleSet = BOX) -> Instance:
     """Mean demand is theta_mu + alpha x^beta with alpha = 1, beta = 1/2."""
-    return _instance(_attracted, feasible, [15.142456, 19.844497, 24.537968])
+    x_star = [15.142456, 19.844497, 24.537968]
+    return _instance(_dependent_demand, _attracted, feasible, x_star)
+
+
+def _indifferent(x: Array, mean: Array) -> Array:
+    return mean
 
 
 def _attracted(x: Array, mean: Array) -> Array:

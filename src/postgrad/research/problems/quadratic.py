@@ -35,12 +35,37 @@ def _exponential(mean: Array) -> dist.Distribution:
     return dist.Exponential(1.0 / mean, validate_args=False)
 
 
+# Costs and models are functions of the module, so that all instances share compiled programs.
 def _univariate_cost(x: Array, xi: Array) -> Array:
     return (x - 5.0) ** 2 + 0.5 * xi * x
 
 
 def _distance(x: Array) -> Array:
     return (x[0] - 1.0) ** 2 + (x[1] - 2.0) ** 2
+
+
+def _scaled_cost(x: Array, xi: Array) -> Array:
+    return _distance(x) + xi * (x[0] + x[1])
+
+
+def _added_cost(x: Array, xi: Array) -> Array:
+    return _distance(x) + xi
+
+
+def _fixed_normal(x: Array, theta: Array) -> dist.Distribution:
+    return _normal(theta)
+
+
+def _shifted_normal(x: Array, theta: Array) -> dist.Distribution:
+    return _normal(x + theta)
+
+
+def _fixed_exponential(x: Array, theta: Array) -> dist.Distribution:
+    return _exponential(theta)
+
+
+def _shifted_exponential(x: Array, theta: Array) -> dist.Distribution:
+    return _exponential((x[0] - x[1]) ** 2 + theta)
 
 
 def _instance(problem: Problem, theta: float, x_star: Any, x: Any, points: int) -> Instance:
@@ -58,17 +83,13 @@ def _instance(problem: Problem, theta: float, x_star: Any, x: Any, points: int) 
 
 def univariate_independent(feasible: FeasibleSet = BOX) -> Instance:
     """H = (x - 5)^2 + xi x / 2 with xi ~ N(theta, 4^2), so H = x^2 - 5.5 x + 25 at theta_c = 9."""
-    problem = Problem(_univariate_cost, lambda x, theta: _normal(theta), feasible)
+    problem = Problem(_univariate_cost, _fixed_normal, feasible)
     return _instance(problem, theta=9.0, x_star=2.75, x=0.0, points=20)
 
 
 def multivariate_independent(feasible: FeasibleSet = BOX) -> Instance:
     """H = (x_1 - 1)^2 + (x_2 - 2)^2 + xi (x_1 + x_2) with xi exponential of mean theta_c = 4."""
-    problem = Problem(
-        cost=lambda x, xi: _distance(x) + xi * (x[0] + x[1]),
-        model=lambda x, theta: _exponential(theta),
-        feasible=feasible,
-    )
+    problem = Problem(_scaled_cost, _fixed_exponential, feasible)
     return _instance(problem, theta=4.0, x_star=[-1.0, 0.0], x=[5.0, 5.0], points=20)
 
 
@@ -77,17 +98,13 @@ def univariate_dependent(feasible: FeasibleSet = BOX) -> Instance:
 
     The performatively stable point, where descent blind to the dependence ends, is 3.2.
     """
-    problem = Problem(_univariate_cost, lambda x, theta: _normal(x + theta), feasible)
+    problem = Problem(_univariate_cost, _shifted_normal, feasible)
     return _instance(problem, theta=4.0, x_star=8.0 / 3.0, x=0.0, points=30)
 
 
 def multivariate_dependent(feasible: FeasibleSet = BOX) -> Instance:
     """H = (x_1 - 1)^2 + (x_2 - 2)^2 + xi with xi exponential of mean (x_1 - x_2)^2 + theta."""
-    problem = Problem(
-        cost=lambda x, xi: _distance(x) + xi,
-        model=lambda x, theta: _exponential((x[0] - x[1]) ** 2 + theta),
-        feasible=feasible,
-    )
+    problem = Problem(_added_cost, _shifted_exponential, feasible)
     return _instance(problem, theta=4.0, x_star=[4 / 3, 5 / 3], x=[5.0, 5.0], points=20)
 
 

@@ -2,12 +2,10 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
-from jaxtyping import Array
 
-from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
+from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.algorithm.gradients import Partial
 from postgrad.algorithm.presets import paper
 from postgrad.beliefs import Grid, Known
@@ -25,6 +23,7 @@ from postgrad.research.paper.claims.learning import Learning, bounded
 from postgrad.research.paper.claims.simulations import PlannedSimulation, shared
 from postgrad.research.paper.claims.verdicts import Estimate, Within
 from postgrad.research.paper.experiments import BATCH_SIZES
+from postgrad.research.paper.records import BeliefInTruth
 from postgrad.research.problems import Instance, quadratic
 from postgrad.research.simulation import Simulation
 
@@ -43,16 +42,13 @@ def _instance() -> Instance:
     return shared(quadratic.univariate_dependent)
 
 
-def _belief_in_truth(state: State) -> Array:
-    return cast(Grid, state.belief).probability(_instance().theta)
-
-
 def simulations(runs: int) -> dict[str, PlannedSimulation]:
     """Algorithm 2.2 with every batch size, the benchmark, and repeated gradient descent."""
     instance, n = _instance(), _RUNS * runs
     algorithm, belief = BayesianSGD(instance.problem, **paper()), Grid(instance.points)
+    record = BeliefInTruth(instance.theta)
     planned = {
-        name: PlannedSimulation(instance, algorithm, belief, n, 1000, size, _belief_in_truth)
+        name: PlannedSimulation(instance, algorithm, belief, n, 1000, size, record)
         for name, size in _SIZES.items()
     }
     planned[_ONE] = planned[_ONE]._replace(record=Learning(instance))

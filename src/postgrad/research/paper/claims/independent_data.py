@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array
 
-from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
+from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.algorithm.gradients import Pathwise
 from postgrad.algorithm.presets import paper
 from postgrad.research.paper.claims.claim import Claim, Statement, listed
@@ -23,6 +22,8 @@ from postgrad.research.paper.claims.error_curves import (
 )
 from postgrad.research.paper.claims.simulations import PlannedSimulation, shared
 from postgrad.research.paper.experiments import ALGORITHMS
+from postgrad.research.paper.limit import LIMITS
+from postgrad.research.paper.records import estimate
 from postgrad.research.problems import Instance, newsvendor, quadratic
 from postgrad.research.simulation import Simulation
 
@@ -39,11 +40,6 @@ def _instances() -> dict[str, Instance]:
     }
 
 
-def _estimate(state: State) -> Array:
-    """The posterior mean of theta, or its maximum-likelihood estimate."""
-    return state.belief.mean()
-
-
 def simulations(runs: int) -> dict[str, PlannedSimulation]:
     """Three algorithms on two quadratics, with the theta that two of them estimate.
 
@@ -56,8 +52,10 @@ def simulations(runs: int) -> dict[str, PlannedSimulation]:
             options: dict[str, Any] = {"runs": _RUNS * runs}
             if name == _NEWSVENDOR:
                 options = {"runs": _NEWSVENDOR_RUNS * runs, "horizon": EARLY[-1], "batch_size": 2}
+                if key == "bayesian-sgd":
+                    options["record"] = LIMITS[name].record  # as in its figure: one program
             elif key != "known":
-                options["record"] = _estimate
+                options["record"] = estimate
             belief = ALGORITHMS[key].belief(instance)
             planned[f"{name}: {key}"] = PlannedSimulation(instance, algorithm, belief, **options)
     return planned

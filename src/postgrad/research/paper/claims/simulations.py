@@ -8,12 +8,12 @@ from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.beliefs import Belief
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages
-from postgrad.research.simulation import Simulation
+from postgrad.research.simulation import Simulation, nothing
 
 
 @functools.cache
 def shared(make: Callable[[], Instance]) -> Instance:
-    """`make()`, called once: programs compiled for this instance serve all claims about it."""
+    """`make()`, called once: some instances have millions of points."""
     return make()
 
 
@@ -26,7 +26,7 @@ class PlannedSimulation(NamedTuple):
     runs: int
     horizon: int = 1000
     batch_size: int = 1
-    record: Callable[[State], Any] = lambda state: ()
+    record: Callable[[State], Any] = nothing
 
 
 def run_all(
