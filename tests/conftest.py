@@ -2,9 +2,11 @@
 
 import gc
 import os
+import random
 import resource
 import shutil
 import tempfile
+from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -120,11 +122,21 @@ FIRST = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest takes out what is slow
 def pytest_collection_modifyitems(items):
-    """The longest modules first."""
+    """The longest modules first; of cases that are sampled, those not drawn are slow."""
 
     def place(item):
         name = item.module.__name__
         return FIRST.index(name) if name in FIRST else len(FIRST)
 
     items.sort(key=place)
+    sampled = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("sample"):
+            sampled[item.nodeid.partition("[")[0], *mark.args].append(item)
+    for (test, count), cases in sampled.items():
+        drawn = random.Random(test).sample(range(len(cases)), min(count, len(cases)))
+        for number, item in enumerate(cases):
+            if number not in drawn:
+                item.add_marker("slow")

@@ -1,8 +1,9 @@
 """Makes or opens an agent of every belief and of several policies, in the file that is named.
 
-    PYTHONHASHSEED=7 python tests/hash_seed_agents.py state.db
+    PYTHONHASHSEED=7 python tests/hash_seed_agents.py state.db [NAME ...]
 
-Prints the streams that the file was refused for, and nothing if there are none.
+With names only these. Prints the streams that the file was refused for, and nothing if there are
+none.
 """
 
 import sys
@@ -45,8 +46,11 @@ def agents():
 
 
 def main() -> None:
-    with pg.Database(sys.argv[1]) as database:
+    path, *only = sys.argv[1:]
+    with pg.Database(path) as database:
         for name, model, belief, x, options in agents():
+            if only and name not in only:
+                continue
             try:
                 pg.Agent(pg.Problem(cost, model), belief, x, path=database, name=name, **options)
             except pg.errors.PostgradError as error:

@@ -4,6 +4,8 @@ import importlib
 import inspect
 import pkgutil
 
+import pytest
+
 
 def members(package: str, base: type) -> list[type]:
     """All final subclasses of `base` defined in the modules of `package`."""
@@ -25,3 +27,14 @@ def examples(package: str, base: type, table: dict) -> list:
     missing = [member.__name__ for member in members(package, base) if member not in table]
     assert not missing, f"no examples for {missing}: add some, so that the laws reach them"
     return [example for member in members(package, base) for example in table[member]]
+
+
+def first_of_each(cases, sort):
+    """Cases as parameters of a test; all but the first of each sort are slow."""
+    seen, parameters = set(), []
+    for case in cases:
+        values = case if isinstance(case, tuple) else (case,)
+        marks = pytest.mark.slow if sort(*values) in seen else ()
+        parameters.append(pytest.param(*values, marks=marks))
+        seen.add(sort(*values))
+    return parameters

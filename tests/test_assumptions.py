@@ -123,6 +123,8 @@ def planted(monkeypatch):
 
 
 SHOP = pg.Problem(loss, demand, pg.feasible.Box(0.0, 40.0))
+# Where it does not matter how well decisions are: plain steps, which soon lead beyond 20.
+PLAIN = {"steps": 0.2, "samples": 64}
 
 
 def sold(x, rng):
@@ -192,12 +194,12 @@ def test_cost_that_does_not_add_where_the_decision_comes_to(planted):
 
 
 def test_simulation_starts_again(planted):
-    truth = {"size": SIZE, "slope": SLOPE}
+    truth, policy = {"size": SIZE, "slope": SLOPE}, pg.BayesianSGD(SHOP, **PLAIN)
     options = {"runs": 4, "horizon": 12, "batch_size": 10}
     with pytest.warns(pg.monitoring.AssumptionWarning, match="statistics"):
-        found = pg.simulate(pg.BayesianSGD(SHOP), grid(), 5.0, truth, **options)
+        found = pg.simulate(policy, grid(), 5.0, truth, **options)
     small = pg.beliefs.Grid(grid().points, forget=1.0)  # which never uses statistics
-    plain = pg.simulate(pg.BayesianSGD(SHOP), small, 5.0, truth, **options)
+    plain = pg.simulate(policy, small, 5.0, truth, **options)
     np.testing.assert_allclose(found.decisions, plain.decisions, rtol=1e-6)
 
 
@@ -206,7 +208,7 @@ def test_backtest_starts_again(planted):
     demands = [float(sold(price, rng)[0]) for price in prices]
 
     def decisions(belief):
-        tested = pg.backtest(SHOP, belief, 5.0, demands, in_force=prices)
+        tested = pg.backtest(SHOP, belief, 5.0, demands, in_force=prices, **PLAIN)
         return tested.decisions["postgrad"]
 
     with pytest.warns(pg.monitoring.AssumptionWarning, match="statistics"):

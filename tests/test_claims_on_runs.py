@@ -329,6 +329,7 @@ def test_progress_reaches_its_end(assessed):
     assert len(seen) > 20
 
 
+@pytest.mark.slow
 def test_the_seed_settles_everything(assessed):
     summary, said, _ = assessed
     assert assess(summary, runs=2) == said
@@ -338,6 +339,7 @@ def test_the_seed_settles_everything(assessed):
     assert sum(changed) == sum(claim["runs"] > 0 for claim in said)
 
 
+@pytest.mark.slow
 def test_command_runs_the_whole_paper_and_ends_with_the_claims(assessed, tmp_path):
     """`postgrad claims`, in this process: most of its programs have been compiled above."""
     _, said, _ = assessed

@@ -67,6 +67,7 @@ def changes(belief, model, x, batch):
     return jax.tree.map(lambda new, old: None if new is old else new, new, belief)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_posterior_is_the_dense_one_at_every_stage(name, world):
     """All 1,953,125 points, dense, from the definition of the density; total variation <= 1e-9."""
@@ -110,7 +111,13 @@ def in_use(weights):
     return p[: weights.size] / p.sum()
 
 
-@pytest.mark.parametrize(("name", "key"), REFERENCE)
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        pytest.param(*pair, marks=() if pair[1] == "known" else pytest.mark.slow)
+        for pair in REFERENCE
+    ],
+)
 def test_mean_errors_agree_with_the_plain_implementation(name, key, world):
     """Two implementations that share no code, over the stages, within Monte-Carlo error."""
     instance, experiment = world(name), EXPERIMENTS[name]

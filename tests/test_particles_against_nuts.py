@@ -26,7 +26,10 @@ def run(belief, model, xs, ys, key):
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     ("name", "move", "count"),
-    [("price response", "random-walk", 1000), ("twenty dimensions", "hmc", 300)],
+    [
+        ("price response", "random-walk", 1000),
+        pytest.param("twenty dimensions", "hmc", 300, marks=pytest.mark.slow),
+    ],
 )
 def test_particles_agree_with_nuts(name, move, count):
     """Each mean and quantile within four standard errors, from replications of both."""

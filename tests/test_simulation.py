@@ -115,7 +115,12 @@ def observed(problem, x, theta, key):
     return problem.likelihood(x, theta).sample(key, (2,))
 
 
-@pytest.mark.parametrize("name", LOOPS)
+SLOW = {"default, vector"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in LOOPS]
+)
 def test_simulation_is_the_plain_loop(name):
     """Bulk programs, threads and shared draws change nothing.
 
@@ -155,6 +160,7 @@ def test_seed_matters():
     assert np.array_equal(runs[1], runs[2])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
 @pytest.mark.parametrize(
     "belief", [pg.beliefs.Grid([2.0, 4.0]), pg.beliefs.MaximumLikelihood([2.0, 4.0])]

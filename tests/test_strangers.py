@@ -35,6 +35,7 @@ def test_a_valley_that_emerges_between_scans_is_found():
     assert agent.decision == pytest.approx(60.0, abs=0.5)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("start", [np.linspace(5, 900, 10), np.linspace(900, 5, 10)])
 def test_parts_that_are_worth_something_together_only(start):
     """As many of each part as of the scarcest are sold; no line along one coordinate helps."""
@@ -58,6 +59,7 @@ def test_parts_that_are_worth_something_together_only(start):
     assert cost(agent.decision) <= best + 0.02 * abs(best)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("start", [0.0, 400.0])
 @pytest.mark.parametrize("level", [0.0, 1e6])
 def test_flat_directions_and_kinks_break_nothing(start, level):
@@ -82,6 +84,7 @@ def test_flat_directions_and_kinks_break_nothing(start, level):
         assert np.all(np.isfinite(agent.decision))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("start", [[80.0, 200.0, 50.0], [0.0, 0.0, 0.0]])
 def test_suppliers_with_fixed_charges(start):
     """Best is to order from one of three, and nothing at all from the others."""
@@ -149,6 +152,7 @@ def test_an_interval_that_slopes_cannot_find_is_none():
     assert "between" not in str(agent.explain())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("under", "after", "most"), [(99.0, 400, 1000.0), (19.0, 150, 300.0)])
 def test_a_world_that_changes_is_followed_at_once(under, after, most):
     """The minimum moves by many widths of its valley, and its kink lets no slope vanish."""

@@ -80,7 +80,17 @@ def update(belief, model, x, batch):
 def data(model, truth, count, size=3):
     rng = np.random.default_rng(3)
     xs = [jnp.asarray(x) for x in rng.uniform(0.2, 4.0, count)]
-    return [(x, model(x, truth).sample(random.key(i), (size,))) for i, x in enumerate(xs)]
+    return [(x, draw(model, x, truth, random.key(i), size)) for i, x in enumerate(xs)]
+
+
+@eqx.filter_jit
+def draw(model, x, truth, key, size):
+    return model(x, truth).sample(key, (size,))
+
+
+@eqx.filter_jit
+def mixture_and_gradient(belief, model, x, xi):
+    return jax.value_and_grad(lambda x: belief.log_mixture(model, x, xi))(x)
 
 
 def is_focused(grid):
@@ -130,10 +140,7 @@ def test_mixture_and_its_gradient_are_the_dense_ones(model, points, truth):
         grid, dense = update(grid, model, x, batch), update(dense, model, x, batch)
     for belief in (grid, focus.focused(grid)):
         for x, batch in data(model, truth, 3):
-            ours, exact = (
-                jax.value_and_grad(lambda x, b, xi: b.log_mixture(model, x, xi))(x, b, batch[0])
-                for b in (belief, dense)
-            )
+            ours, exact = (mixture_and_gradient(b, model, x, batch[0]) for b in (belief, dense))
             np.testing.assert_allclose(ours, exact, rtol=1e-8, atol=1e-9)
 
 
@@ -155,7 +162,7 @@ def test_draws_have_the_probabilities(focused):
     if focused:
         grid = focus.focused(grid)
         assert is_focused(grid)
-    draws, valid = grid.weights.pick(random.uniform(random.key(0), (100_000,)))
+    draws, valid = eqx.filter_jit(grid.weights.pick)(random.uniform(random.key(0), (100_000,)))
     assert valid
     p = np.asarray(grid.probabilities)
     common = p * len(draws) > 10
@@ -193,7 +200,7 @@ def test_bound_notices_a_world_that_changes():
     before, after = TRUTH, {"mean": jnp.asarray(-40.0), "scale": jnp.asarray(20.0)}
     unsound = 0
     for stage, truth in enumerate([before] * 30 + [after] * 200):
-        batch = still(None, truth).sample(random.key(stage), (2,))
+        batch = draw(still, None, truth, random.key(stage), 2)
         dense = update(dense, still, jnp.asarray(1.0), batch)
         new = update(grid, still, jnp.asarray(1.0), batch)
         if not new.weights.is_sound:
@@ -208,8 +215,15 @@ def never(state):
     return 1 << 40
 
 
-@pytest.mark.parametrize("gap", [60.0, 33.0])
-@pytest.mark.parametrize("belief", [pg.beliefs.Grid, pg.beliefs.MaximumLikelihood])
+@pytest.mark.parametrize(
+    ("belief", "gap"),
+    [
+        (pg.beliefs.Grid, 33.0),
+        pytest.param(pg.beliefs.Grid, 60.0, marks=pytest.mark.slow),
+        pytest.param(pg.beliefs.MaximumLikelihood, 33.0, marks=pytest.mark.slow),
+        (pg.beliefs.MaximumLikelihood, 60.0),
+    ],
+)
 def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
     """Also with a gap so small that stages have to be computed again."""
 
@@ -358,6 +372,7 @@ def test_vmap_over_runs_equals_a_loop_over_runs(shared):
     rows = [some_rows(0 if shared else run, 4, 3 if shared else 2 + run) for run in range(2)]
     statistics = jax.random.normal(jax.random.key(9), (2, 5, 3))
 
+    @eqx.filter_jit
     def one(rows, statistics):
         value, gradient = jax.value_and_grad(log_normaliser, argnums=1)(rows, statistics)
         return sweep(rows, statistics, blank(rows)), value, gradient
