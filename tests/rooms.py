@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+from collections import Counter
 
 import pytest
 
@@ -29,12 +30,12 @@ def examples(package: str, base: type, table: dict) -> list:
     return [example for member in members(package, base) for example in table[member]]
 
 
-def first_of_each(cases, sort):
-    """Cases as parameters of a test; all but the first of each sort are slow."""
-    seen, parameters = set(), []
+def first_of_each(cases, sort, count=1):
+    """Cases as parameters of a test; all but the first ones of each sort are slow."""
+    seen, parameters = Counter(), []
     for case in cases:
-        values = case if isinstance(case, tuple) else (case,)
-        marks = pytest.mark.slow if sort(*values) in seen else ()
+        values = case if type(case) is tuple else (case,)
+        marks = pytest.mark.slow if seen[sort(*values)] >= count else ()
         parameters.append(pytest.param(*values, marks=marks))
-        seen.add(sort(*values))
+        seen[sort(*values)] += 1
     return parameters

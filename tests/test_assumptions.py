@@ -47,6 +47,7 @@ def all_branch_costs(x, demand):
     return each.sum(axis=1) + 3.0 * np.maximum(short.sum(axis=1) - 25.0, 0.0)
 
 
+@pytest.mark.slow
 def test_three_branches_with_an_emergency_that_sets_in_elsewhere():
     rng = np.random.default_rng(0)
     factor = np.asarray(FACTOR)
@@ -106,6 +107,7 @@ def profit(x):
     [pg.feasible.Box(0.0, 40.0), pg.feasible.Box(0.0, jnp.inf)],
     ids=["bounded", "unbounded"],
 )
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("belief", [grid, particles])
 def test_price_effect_above_20_only(belief, feasible):
     agent = in_the_shop(belief(), feasible)
@@ -193,6 +195,7 @@ def test_cost_that_does_not_add_where_the_decision_comes_to(planted):
     assert excess(all_branch_costs, draws, agent.decision) < 0.02
 
 
+@pytest.mark.slow
 def test_simulation_starts_again(planted):
     truth, policy = {"size": SIZE, "slope": SLOPE}, pg.BayesianSGD(SHOP, **PLAIN)
     options = {"runs": 4, "horizon": 12, "batch_size": 10}
@@ -224,7 +227,7 @@ def test_where_assumptions_hold_nothing_is_said():
     problem = pg.Problem(loss, shifted, pg.feasible.Box(0.0, jnp.inf))
     rng = np.random.default_rng(1)
     for belief, x in ((grid(), 5.0), (particles(), 5.0)):
-        agent = pg.Agent(problem, belief, x=x)
+        agent = pg.Agent(problem, belief, x=x, **PLAIN)
         for _ in range(4):
             mean = 60.0 - 0.5 * max(float(agent.decision) - 20.0, 0.0)
             agent.observe(mean + 2.0 * rng.normal(size=9))

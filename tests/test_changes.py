@@ -174,6 +174,7 @@ def test_changed_twice_before_any_batch_and_in_a_transaction(tmp_path):
         agent.verify()
 
 
+@pytest.mark.slow
 def test_a_large_grid_is_learned_again_where_its_form_depends_on_the_first_decision(tmp_path):
     """Statistics refer to the first decision; the posterior is then equal to rounding."""
 

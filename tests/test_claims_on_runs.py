@@ -25,6 +25,7 @@ from postgrad.research.paper.claims import (
     unbiased,
 )
 from postgrad.research.paper.claims.error_curves import LATE, Paired
+from postgrad.research.paper.claims.simulations import run_all
 from postgrad.research.paper.claims.verdicts import Estimate
 from postgrad.research.paper.experiments import EXPERIMENTS
 from postgrad.research.problems import newsvendor as newsvendors
@@ -259,6 +260,14 @@ def test_only_a_slow_decay_refutes_the_rates(power, expected):
     assert {verdict(claim) for claim in rates.claims(results)} == {expected}
 
 
+def test_a_few_runs_decide_the_rates():
+    """A part of what is assessed below, with the verdicts of the whole."""
+    found = rates.claims(run_all(rates.simulations(2), 0, SILENT))
+    said = {claim.id: verdict(claim) for claim in found}
+    assert said["rate-constant"] == HOLDS
+    assert FAILS not in said.values()
+
+
 # Everything
 
 
@@ -292,6 +301,7 @@ def _assessed():
     return summary, said, seen
 
 
+@pytest.mark.slow
 def test_assessment_has_the_promised_form(assessed):
     _, said, _ = assessed
     assert json.loads(json.dumps(said, allow_nan=False)) == said
@@ -311,6 +321,7 @@ def test_assessment_has_the_promised_form(assessed):
     assert len(ids) == sum(starts.values())
 
 
+@pytest.mark.slow
 def test_a_few_runs_decide_what_is_plain(assessed):
     """And none of it against the paper's theory."""
     said = {claim["id"]: claim["verdict"] for claim in assessed[1]}
@@ -320,6 +331,7 @@ def test_a_few_runs_decide_what_is_plain(assessed):
     assert FAILS not in [v for name, v in said.items() if name.startswith(theory)]
 
 
+@pytest.mark.slow
 def test_progress_reaches_its_end(assessed):
     seen = assessed[2]
     done = [d for d, _ in seen]

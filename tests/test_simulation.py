@@ -160,8 +160,11 @@ def test_seed_matters():
     assert np.array_equal(runs[1], runs[2])
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param({}, marks=pytest.mark.slow), pg.presets.paper()],
+    ids=["default", "paper"],
+)
 @pytest.mark.parametrize(
     "belief", [pg.beliefs.Grid([2.0, 4.0]), pg.beliefs.MaximumLikelihood([2.0, 4.0])]
 )

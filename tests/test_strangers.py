@@ -35,7 +35,7 @@ def test_a_valley_that_emerges_between_scans_is_found():
     assert agent.decision == pytest.approx(60.0, abs=0.5)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [np.linspace(5, 900, 10), np.linspace(900, 5, 10)])
 def test_parts_that_are_worth_something_together_only(start):
     """As many of each part as of the scarcest are sold; no line along one coordinate helps."""
@@ -59,7 +59,7 @@ def test_parts_that_are_worth_something_together_only(start):
     assert cost(agent.decision) <= best + 0.02 * abs(best)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0.0, 400.0])
 @pytest.mark.parametrize("level", [0.0, 1e6])
 def test_flat_directions_and_kinks_break_nothing(start, level):
@@ -107,6 +107,7 @@ def test_suppliers_with_fixed_charges(start):
     assert np.all(agent.decision[1:] <= 1e-9)  # below which nothing is charged
 
 
+@pytest.mark.slow
 def test_a_stayer_is_not_judged_by_a_place_that_the_posterior_has_left():
     """Two segments of customers: x_t is compared with another valley by what a step would save."""
     points = pg.beliefs.product_grid(

@@ -154,6 +154,7 @@ def test_mode_is_the_dense_one(model, points, truth):
         assert eqx.tree_equal(focus.focused(ours).theta, exact.theta)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("focused", [False, True])
 def test_draws_have_the_probabilities(focused):
     grid = bound(moved, POINTS)
@@ -218,10 +219,10 @@ def never(state):
 @pytest.mark.parametrize(
     ("belief", "gap"),
     [
-        (pg.beliefs.Grid, 33.0),
         pytest.param(pg.beliefs.Grid, 60.0, marks=pytest.mark.slow),
-        pytest.param(pg.beliefs.MaximumLikelihood, 33.0, marks=pytest.mark.slow),
-        (pg.beliefs.MaximumLikelihood, 60.0),
+        pytest.param(pg.beliefs.Grid, 33.0, marks=pytest.mark.slow),
+        pytest.param(pg.beliefs.MaximumLikelihood, 60.0, marks=pytest.mark.slow),
+        (pg.beliefs.MaximumLikelihood, 33.0),
     ],
 )
 def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
