@@ -317,11 +317,13 @@ def pooled(strength, rows=DEMAND[:, 0]):
     ).decisions["postgrad"][:, 0]
 
 
+@pytest.mark.slow
 def test_a_pool_of_great_strength_lends_nothing():
     """Then the population is the prior, and what is left is what each group knows."""
     np.testing.assert_allclose(pooled(1e12)[-2:], pooled(None)[-2:], atol=0.3)
 
 
+@pytest.mark.slow
 def test_a_pool_lends_to_those_who_know_nothing():
     alone, lent = pooled(None), pooled(0.1)
     assert alone[1] == 5.0  # the first day of a: nothing was seen there

@@ -112,6 +112,7 @@ def test_gradients_are_slopes_at_the_limit_and_below(family):
         assert np.isfinite(in_upper)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("family", ["normal", "gamma-shape", "nb-shape"])
 def test_second_derivatives_are_there(family):
     """For approximations by a curvature; loops that end when they are done have none in JAX."""
@@ -303,6 +304,7 @@ def test_ignoring_the_limit_spirals_down():
     assert means[-1] < 0.35 * x_star
 
 
+@pytest.mark.slow
 def test_the_page_prints_what_it_says():
     (example,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
     (said,) = re.findall(r"```text\n(.*?)```", DOCS.read_text(), re.DOTALL)

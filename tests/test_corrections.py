@@ -58,6 +58,7 @@ def kind_of_agent(kind, path=None):
     return pg.Agent(problem, belief(), 0.0, path=path, alpha=1e-30, **pg.presets.paper())
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", BELIEFS)
 def test_what_is_believed_is_what_the_right_data_teach(tmp_path, kind):
     path = tmp_path / "a.db"

@@ -122,6 +122,7 @@ SAMPLERS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_normal_mean_is_the_exact_posterior(name):
     belief, (xs, ys) = bound(SAMPLERS[name](), normal), normal_data()
@@ -137,6 +138,7 @@ def test_normal_mean_is_the_exact_posterior(name):
         assert learned.effective_particles >= 1500
 
 
+@pytest.mark.slow
 def test_poisson_rate_is_the_exact_posterior():
     belief = bound(Particles(dist.Gamma(2.0, 0.5), 3000), poisson)
     rng = np.random.default_rng(1)
@@ -149,6 +151,7 @@ def test_poisson_rate_is_the_exact_posterior():
     assert np.all(np.asarray(theta) > 0)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("model", "form"), [(mean_and_scale, SufficientTotals), (heavy, KeptRows)])
 def test_two_parameters_agree_with_a_fine_grid(model, form):
     """From statistics and from the data themselves."""
@@ -214,6 +217,7 @@ def test_a_simplex_stays_one():
         assert_posterior(theta[:, k], weight, one.mean(), one.std())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("sampler", [Particles, Langevin])
 def test_supports_that_depend_on_theta(sampler):
     """Nearly all of the prior becomes impossible; and all of it, with data beyond."""
@@ -363,6 +367,7 @@ def test_an_agent_learns_from_what_it_keeps():
         agent.observe([np.nan])
 
 
+@pytest.mark.slow
 def test_simulations_learn():
     """Histories make room for all that is to come."""
     seen = pg.simulate(

@@ -6,23 +6,14 @@ import numpy as np
 import pytest
 from reference_case import Tolerance, differences
 from reference_decisions import CASES, compute, load
-from rooms import first_of_each
 
 import postgrad as pg
 
 RECORDED = load()
-# Rooms of which a member has several cases: `make test` takes the first of each member; and of
-# whole jobs the first of each kind.
-SEVERAL = ("beliefs", "gradients", "descents")
-JOBS = ("simulate", "compare", "backtest", "default")
 
 
-def sort(name):
-    room, member = name.split("/")[:2]
-    return room if room in JOBS else (room, member if room in SEVERAL else name)
-
-
-@pytest.mark.parametrize("name", first_of_each(CASES, sort))
+@pytest.mark.sample(24)
+@pytest.mark.parametrize("name", CASES)
 def test_decides_as_recorded(name):
     tolerance, numbers = RECORDED[name]
     lines = differences(numbers, compute(name), tolerance)
