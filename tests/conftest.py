@@ -101,24 +101,35 @@ def optimised():
     jax.clear_caches()
 
 
-# The longest modules, to start with: two workers then finish at about the same time.
+# Those that drop all programs, while there are few; then the longest modules: two workers then
+# finish at about the same time.
 FIRST = (
-    "test_examples",
-    "test_reference_decisions",
     "test_newsvendor",
-    "test_beliefs",
-    "test_docs",
-    "test_particles",
-    "test_durable",
-    "test_writers",
-    "test_claims_on_runs",
     "test_paper",
-    "test_sufficient_weights",
-    "test_simulation",
-    "test_dirichlet_process",
-    "test_surprise",
-    "test_sampled_priors",
     "test_particles_against_nuts",
+    "test_beliefs",
+    "test_simulation",
+    "test_sufficient_weights",
+    "test_reference_decisions",
+    "test_particles",
+    "test_search",
+    "test_agent",
+    "test_problems",
+    "test_backtest",
+    "test_dirichlet_process",
+    "test_assumptions",
+    "test_strangers",
+    "test_censored",
+    "test_search_laws",
+    "test_surprise",
+    "test_hard",
+    "test_corrections",
+    "test_durable",
+    "test_spec_agents",
+    "test_hash_seeds",
+    "test_writers",
+    "test_examples",
+    "test_cli",
 )
 
 

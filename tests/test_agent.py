@@ -278,6 +278,7 @@ def test_alarms_have_a_level():
         agent(alpha=0.0)
 
 
+@pytest.mark.slow
 def test_histories_grow_with_the_data():
     """A model without sufficient statistics: the particles' data are kept, however many come."""
     problem = pg.Problem(

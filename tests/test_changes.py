@@ -70,6 +70,7 @@ def test_what_is_believed_stays(tmp_path, name):
     back.verify()
 
 
+@pytest.mark.slow
 def test_decisions_are_those_of_a_fresh_search():
     """The default searches the whole set, as under a problem that it has never seen."""
     changed = priced(1.2, pg.feasible.Box(-20.0, 1.0))

@@ -33,6 +33,7 @@ def test_progress_is_a_line_for_each_step_where_there_is_no_terminal(capsys):
     assert not printed.out
 
 
+@pytest.mark.slow
 def test_reproduce_writes_figures_and_summary(tmp_path):
     done = run(
         "reproduce", "quadratic-1d-independent", "posterior", "--runs", "5", "--horizon", "12",

@@ -153,6 +153,7 @@ def test_wishart_in_one_dimension_is_gamma():
     )
 
 
+@pytest.mark.slow
 def test_wishart_of_a_hundred_dimensions():
     rng = np.random.default_rng(0)
     d = 100

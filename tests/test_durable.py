@@ -267,7 +267,7 @@ def test_history_of_vectors():
         lambda x, xi: jnp.sum((x - xi) ** 2),
         lambda x, theta: dist.Normal(theta * jnp.ones(3), 1.0).to_event(1),
     )
-    agent = pg.Agent(problem, pg.beliefs.Grid([0.0, 1.0]), np.zeros(3), samples=16, iterations=1)
+    agent = pg.Agent(problem, pg.beliefs.Grid([0.0, 1.0]), np.zeros(3), samples=256, iterations=1)
     agent.observe([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]])
     (record,) = agent.history()
     assert record.rows.shape == (2, 3)

@@ -59,7 +59,6 @@ def learned(name, xs):
     return agent.belief
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SEARCH)
 def test_files_of_every_format_go_on(tmp_path, name):
     path = file_of(name, tmp_path)

@@ -178,6 +178,7 @@ def test_cost_has_the_paper_s_gradient_at_ties_too():
     assert cost(jnp.asarray([5.0, 7.0]), jnp.asarray([-3.0, 9.0])) == 10 + 28 - 0 - 42 - 8
 
 
+@pytest.mark.slow
 def test_literal_runs_report_what_got_stuck():
     """On the paper's own feasible set, about seven runs in a thousand touch zero and are lost."""
     boxed, literal = (

@@ -44,7 +44,12 @@ with make(sys.argv[1]) as agent:
 def test_two_processes_are_both_exact(tmp_path):
     """Each delivers some batches alone and some that the other delivers as well, at once."""
     path = str(tmp_path / "orders.db")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "tests"),
+        "JAX_COMPILATION_CACHE_DIR": os.environ["POSTGRAD_TEST_PROGRAMS"],
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", DELIVER, path, str(first), str(first + 30)],
