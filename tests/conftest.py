@@ -2,7 +2,6 @@
 
 import gc
 import os
-import random
 import resource
 import shutil
 import tempfile
@@ -11,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from rooms import drawn
 
 # With as many workers as processors each keeps to its own. XLA would have each use all of them, and
 # its threads wait for each other by turning in circles.
@@ -147,7 +147,5 @@ def pytest_collection_modifyitems(items):
         if mark := item.get_closest_marker("sample"):
             sampled[item.nodeid.partition("[")[0], *mark.args].append(item)
     for (test, count), cases in sampled.items():
-        drawn = random.Random(test).sample(range(len(cases)), min(count, len(cases)))
-        for number, item in enumerate(cases):
-            if number not in drawn:
-                item.add_marker("slow")
+        for item in set(cases) - set(drawn(test, cases, count)):
+            item.add_marker("slow")

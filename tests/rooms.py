@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import random
 from collections import Counter
 
 import pytest
@@ -39,3 +40,8 @@ def first_of_each(cases, sort, count=1):
         parameters.append(pytest.param(*values, marks=marks))
         seen[sort(*values)] += 1
     return parameters
+
+
+def drawn(test, cases, count):
+    """So many of the cases of a test, the same ones in every process."""
+    return random.Random(test).sample(cases, min(count, len(cases)))

@@ -292,6 +292,7 @@ def simulated(instance, runs, horizon):
     )
 
 
+@pytest.mark.slow
 def test_ignoring_the_limit_spirals_down():
     right = simulated(sales.censored(), 50, 300).decisions
     wrong = simulated(sales.ignored(), 50, 300).decisions

@@ -58,7 +58,7 @@ def kind_of_agent(kind, path=None):
     return pg.Agent(problem, belief(), 0.0, path=path, alpha=1e-30, **pg.presets.paper())
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", BELIEFS)
 def test_what_is_believed_is_what_the_right_data_teach(tmp_path, kind):
     path = tmp_path / "a.db"
@@ -301,6 +301,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("commits", [False, True])
 def test_a_correction_counts_whole_or_not_at_all(tmp_path, commits):
     path = str(tmp_path / "a.db")

@@ -239,6 +239,7 @@ def left_of(scale, precision):
     return 1.0 / (scale**-2 + precision)
 
 
+@pytest.mark.slow
 def test_uncertainty_is_measured_where_the_stage_ends():
     """Far from the demand a cost is straight: the first decision must not inherit that."""
     costs = Mismatch(jnp.asarray(2.0), jnp.asarray(0.5))

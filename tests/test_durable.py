@@ -262,6 +262,7 @@ def test_history_tells_what_happened(tmp_path):
         agent.history(last=-1)
 
 
+@pytest.mark.slow
 def test_history_of_vectors():
     problem = pg.Problem(
         lambda x, xi: jnp.sum((x - xi) ** 2),

@@ -204,6 +204,7 @@ def test_forgetting_has_the_closed_form():
             np.testing.assert_allclose(learned.gained, said(learned.thetas), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_simplex_stays_one():
     belief = bound(Particles(dist.Dirichlet(jnp.asarray([1.0, 2.0, 3.0])), 3000), categorical)
     ys = np.random.default_rng(3).choice(3, (10, 8), p=[0.2, 0.5, 0.3])

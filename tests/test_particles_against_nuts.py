@@ -23,12 +23,13 @@ def run(belief, model, xs, ys, key):
     return jax.lax.scan(one, belief, (xs, ys, random.split(key, len(xs))))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     ("name", "move", "count"),
     [
         ("price response", "random-walk", 1000),
-        pytest.param("twenty dimensions", "hmc", 300, marks=pytest.mark.slow),
+        ("twenty dimensions", "hmc", 300),
     ],
 )
 def test_particles_agree_with_nuts(name, move, count):

@@ -115,7 +115,7 @@ def observed(problem, x, theta, key):
     return problem.likelihood(x, theta).sample(key, (2,))
 
 
-SLOW = {"default, vector"}
+SLOW = {"default, vector", "K", "langevin", "average"}
 
 
 @pytest.mark.parametrize(

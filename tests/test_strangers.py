@@ -84,7 +84,7 @@ def test_flat_directions_and_kinks_break_nothing(start, level):
         assert np.all(np.isfinite(agent.decision))
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [[80.0, 200.0, 50.0], [0.0, 0.0, 0.0]])
 def test_suppliers_with_fixed_charges(start):
     """Best is to order from one of three, and nothing at all from the others."""

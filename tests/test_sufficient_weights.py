@@ -54,8 +54,11 @@ CASES = [
     (counted, RATES, 2.0),
     (several, PAIRS, {"mean": jnp.asarray([0.2, 0.9]), "scale": jnp.asarray([1.0, 0.7])}),
 ]
+SLOW = {still, counted}
 ALL = pytest.mark.parametrize(
-    ("model", "points", "truth"), CASES, ids=[c[0].__name__ for c in CASES]
+    ("model", "points", "truth"),
+    [pytest.param(*c, marks=pytest.mark.slow if c[0] in SLOW else ()) for c in CASES],
+    ids=[c[0].__name__ for c in CASES],
 )
 BOX = pg.feasible.Box(0.1, 5.0)
 
@@ -216,15 +219,9 @@ def never(state):
     return 1 << 40
 
 
-@pytest.mark.parametrize(
-    ("belief", "gap"),
-    [
-        pytest.param(pg.beliefs.Grid, 60.0, marks=pytest.mark.slow),
-        pytest.param(pg.beliefs.Grid, 33.0, marks=pytest.mark.slow),
-        pytest.param(pg.beliefs.MaximumLikelihood, 60.0, marks=pytest.mark.slow),
-        (pg.beliefs.MaximumLikelihood, 33.0),
-    ],
-)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("gap", [60.0, 33.0])
+@pytest.mark.parametrize("belief", [pg.beliefs.Grid, pg.beliefs.MaximumLikelihood])
 def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
     """Also with a gap so small that stages have to be computed again."""
 
@@ -373,7 +370,7 @@ def test_vmap_over_runs_equals_a_loop_over_runs(shared):
     rows = [some_rows(0 if shared else run, 4, 3 if shared else 2 + run) for run in range(2)]
     statistics = jax.random.normal(jax.random.key(9), (2, 5, 3))
 
-    @eqx.filter_jit
+    @jax.jit
     def one(rows, statistics):
         value, gradient = jax.value_and_grad(log_normaliser, argnums=1)(rows, statistics)
         return sweep(rows, statistics, blank(rows)), value, gradient
