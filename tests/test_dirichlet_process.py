@@ -367,6 +367,7 @@ def test_newsvendor_of_two_kinds_of_days_finds_the_quantile():
     assert abs(of_normal_law - x_star) > 1.5
 
 
+@pytest.mark.slow
 def test_agent_takes_values_never_seen_before():
     agent = pg.Agent(problem(moved), process(1.0, dist.LogNormal(2.0, 1.0)), 2.0, steps=0.05)
     for _ in range(3):

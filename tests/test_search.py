@@ -137,6 +137,7 @@ def test_same_data_give_the_same_decision_for_all_seeds():
     assert len(found) == 1
 
 
+@pytest.mark.slow
 def test_simulation_is_the_loop_of_steps():
     algorithm = pg.BayesianSGD(problem(under=4.0, over=1.0, scale=3.0, low=0.0, high=100.0))
     belief, horizon = pg.beliefs.Normal(15.0, 3.0), 5
