@@ -101,6 +101,14 @@ def optimised():
     jax.clear_caches()
 
 
+@pytest.fixture
+def optimised_once():
+    """For one test, whose programs no other test may share: those are not compiled anew."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", QUICKLY)
+
+
 # Those that drop all programs, while there are few; then the longest modules: two workers then
 # finish at about the same time.
 FIRST = (

@@ -33,15 +33,6 @@ def simulate(runs, horizon=40, batch_size=2):
     )
 
 
-@pytest.fixture
-def optimised_once():
-    """XLA's optimisations, for one test; the other flags of conftest.py stay."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
 @pytest.mark.usefixtures("optimised_once")
 def test_run_is_the_same_whatever_the_number_of_runs():
     """To the last bit, also with the optimisations that reorder arithmetic.

@@ -220,6 +220,7 @@ def never(state):
 
 
 @pytest.mark.sample(1)
+@pytest.mark.usefixtures("optimised_once")
 @pytest.mark.parametrize("gap", [60.0, 33.0])
 @pytest.mark.parametrize("belief", [pg.beliefs.Grid, pg.beliefs.MaximumLikelihood])
 def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
