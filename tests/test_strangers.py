@@ -179,6 +179,7 @@ def test_a_world_that_changes_is_followed_at_once(under, after, most):
             assert own <= 1.05 * min(others), t
 
 
+@pytest.mark.slow
 def test_a_portfolio_keeps_to_the_feasible_directions():
     """On a simplex, curvature across it is unknown, and must not pass for simulation noise."""
     d, caution, rng = 10, 5.0, np.random.default_rng(1)
