@@ -217,6 +217,7 @@ def test_data_that_answer_to_decisions_need_those_in_force():
     assert np.isfinite(skipped.decisions["postgrad"]).all()
 
 
+@pytest.mark.slow
 def test_delays_groups_gaps_and_decisions_in_force_together():
     """Against agents that are told what has become known, day by day; also how unsure they are."""
     days, delay = 10, 2

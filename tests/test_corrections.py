@@ -348,6 +348,7 @@ def test_forged_records_are_refused_in_words(tmp_path):
             make(tmp_path / "a.db")
 
 
+@pytest.mark.slow
 def test_the_decision_is_that_of_the_right_data():
     """The default searches: from wherever it starts, it comes to where the right data lead."""
     agent, right = (pg.Agent(PROBLEM, pg.beliefs.Grid(POINTS), 0.0) for _ in range(2))

@@ -36,6 +36,7 @@ CASES = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("model", "belief"), CASES.values(), ids=CASES.keys())
 def test_memory_of_learning_does_not_grow_with_the_batch(model, belief):
     algorithm = pg.BayesianSGD(pg.Problem(gap, model, pg.feasible.Box(1.0, 100.0)))

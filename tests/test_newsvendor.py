@@ -67,7 +67,7 @@ def changes(belief, model, x, batch):
     return jax.tree.map(lambda new, old: None if new is old else new, new, belief)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_posterior_is_the_dense_one_at_every_stage(name, world):
     """All 1,953,125 points, dense, from the definition of the density; total variation <= 1e-9."""

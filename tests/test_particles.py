@@ -354,6 +354,7 @@ def test_a_belief_that_has_lost_data_is_none(learner):
 # In loops.
 
 
+@pytest.mark.slow
 def test_an_agent_learns_from_what_it_keeps():
     belief = with_room(bound(Particles(PRIOR, 100), heavy_mean), 300)
     agent = pg.Agent(problem(heavy_mean), belief, 1.0, steps=pg.step_sizes.Harmonic(2.0, 5.0))

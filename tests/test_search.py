@@ -282,7 +282,7 @@ def test_a_search_tells_slopes_at_both_ends_of_its_way():
     assert (float(info.course.doubt), float(info.course.switched)) == (0.0, 0.0)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dimension", "couples", "local"), [(1, 0, 0), (2, 1, 0), (7, 0, 0), (7, 1, 1)]
 )

@@ -149,6 +149,7 @@ def test_an_infinite_slope_leaves_no_nan():
     np.testing.assert_allclose(first, best / best.sum(), atol=0.1)
 
 
+@pytest.mark.slow
 def test_prices_do_not_jump_once_they_have_settled():
     """Few draws: noise must not lead to another valley, nor past the averaging over stages."""
     pricing = pg.problems.testbed()["pricing-linear"]()

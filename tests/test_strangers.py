@@ -138,6 +138,7 @@ def test_a_stayer_is_not_judged_by_a_place_that_the_posterior_has_left():
             assert own <= best + 0.06 * abs(best), t
 
 
+@pytest.mark.slow
 def test_an_interval_that_slopes_cannot_find_is_none():
     """Of a staircase, thetas do not show where their optima are: rather nothing than zero."""
     problem = pg.Problem(

@@ -247,6 +247,7 @@ def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
     np.testing.assert_allclose(with_focus, run(), rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_agent_does_not_depend_on_the_focus(monkeypatch):
     def run():
         agent = pg.Agent(problem(moved), pg.beliefs.Grid(POINTS), 1.0)

@@ -41,6 +41,7 @@ with make(sys.argv[1]) as agent:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_are_both_exact(tmp_path):
     """Each delivers some batches alone and some that the other delivers as well, at once."""
     path = str(tmp_path / "orders.db")
