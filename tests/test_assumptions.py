@@ -184,6 +184,7 @@ def test_stages_before_the_failure_are_still_there(planted):
         assert agent.replay().identical
 
 
+@pytest.mark.slow
 def test_cost_that_does_not_add_where_the_decision_comes_to(planted):
     rng, factor = np.random.default_rng(0), np.asarray(FACTOR)
     problem = pg.Problem(branch_cost, branches, pg.feasible.Box(0.0, 4000.0))

@@ -16,7 +16,7 @@ from calibration_cases import EXACT
 ONE_EACH = {type(case.belief): name for name, case in EXACT.items()}
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ONE_EACH.values())
 def test_exact_beliefs_are_calibrated(name):
     p, _ = calibration.calibrate(EXACT[name], 20_000, 3)

@@ -88,6 +88,7 @@ KINDS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_state_goes_on_bit_for_bit(tmp_path, kind):
     problem, belief, options, shape = KINDS[kind]

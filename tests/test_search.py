@@ -188,7 +188,7 @@ NOTHING = jnp.zeros((3, 1, 2))  # what is known already learns nothing
 THETA = np.asarray([3.0, 1.0])
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1.0, 30.0, 1000.0])
 def test_ill_conditioned_bowl(ratio):
     """Both ways, the steep and the flat one, are gone to their end, though not along an axis."""
