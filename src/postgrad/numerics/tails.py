@@ -29,7 +29,6 @@ def stretched(
         v: Numbers between 0 and 1.
         share: e.
     """
-
     y_of_v, _ = _fine(share)
     y = _interpolated(v, y_of_v)
     u = jax.nn.sigmoid(y)

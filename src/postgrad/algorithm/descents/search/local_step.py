@@ -15,6 +15,7 @@ FAR = 1e150  # no limit; and a square that is still a number
 _FASTEST = 100.0
 _SHORTEST = 1e-9  # the shortest reach, relative to x
 _ROUNDING = 1e-12  # steps shorter than this, relative to x, tell nothing
+_STRAIGHT = 1e-6  # the least curvature, relative to one that stops a step at the end of the reach
 _LEAST = 1e-8  # the smallest curvature, relative to the largest, of a matrix that is measured
 # Where a constraint is active: steps of the quadratic programme at most, and the relative change
 # from which on it has converged.
@@ -82,9 +83,12 @@ def after_look(
     moved = moved & ~(jnp.maximum(jnp.abs(change), lane.bend * jnp.abs(move)) < blur)
     secant = jnp.abs(change) / jnp.where(moved, jnp.abs(move), 1.0)
     clear = jnp.square(jnp.maximum(jnp.abs(change), lane.bend * jnp.abs(move)))
-    clear = jnp.where(error > 0.0, clear / (clear + 4.0 * jnp.square(error)), 1.0)
+    doubt = clear + 4.0 * jnp.square(error)
+    clear = jnp.where((error > 0.0) & (doubt > 0.0), clear / doubt, 1.0)
     bend = lane.bend * jnp.clip(secant / lane.bend, 1.0 / _FASTEST, _FASTEST)
     bend = jnp.where(moved, lane.bend + clear * (bend - lane.bend), lane.bend)
+    # A straight cost has no curvature, and steps to the end of the reach; less would underflow.
+    bend = jnp.maximum(bend, _STRAIGHT * jnp.abs(slope) / lane.reach)
     # A constraint may have shortened a step that the reach had shortened before.
     held_back = jnp.abs(lane.slope) >= lane.bend * lane.reach
     far = jnp.abs(move) >= jnp.where(held_back, 0.25, 0.99) * lane.reach
@@ -178,13 +182,24 @@ class _Programme(NamedTuple):
 
 
 def quadratic_step(
-    feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane, matrix: Float[Array, "d d"]
+    feasible: FeasibleSet,
+    shape: tuple[int, ...],
+    lane: Lane,
+    matrix: Float[Array, "d d"],
+    most: int = _PROJECTIONS,
 ) -> Float[Array, " d"]:
     """argmin_s g's + s'A s / 2 such that x + s is feasible, shortened to the reach.
 
     Where a constraint is active: Nesterov's accelerated projected gradient on the quadratic, in the
     metric diag(A) times the largest sum of a row of A in that metric; momentum is given up whenever
     it leads uphill (O'Donoghue and Candes, 2015).
+
+    Args:
+        feasible: The feasible set.
+        shape: The shape of a decision.
+        lane: x, and g, the slope there.
+        matrix: A.
+        most: How many steps the quadratic programme takes at most.
     """
     root = jnp.sqrt(jnp.diagonal(matrix))
     unit = jnp.abs(matrix) / (root[:, None] * root)
@@ -212,7 +227,7 @@ def quadratic_step(
 
     start = _projected(feasible, shape, scaled, free)
     bound = lax.while_loop(
-        lambda carry: (carry.taken < _PROJECTIONS) & ~in_every_run(carry.rests),
+        lambda carry: (carry.taken < most) & ~in_every_run(carry.rests),
         improve,
         _Programme(0, start, start, jnp.zeros(()), inside),
     ).step

@@ -35,8 +35,9 @@ from postgrad.problem.problem import Decision
 _BLOCKED = 0.5  # the share of single thetas whose steps all failed from which on they tell nothing
 _NOTHING = 1e-9  # what is not worth a step, as a share of the cost
 _SAME_PLACE = 1e-9  # optima that are nearer to each other, relative to x, differ by rounding
+_ROUGHLY = 8  # steps of the quadratic programmes that tell how large simulation noise is
 _NEWS = 9.0  # a move of this many times its expected square is news, not noise
-_RESTLESS, _UNRESOLVED = 0.02, 0.01  # shares of the cost from which on a stage warns
+_RESTLESS, _UNRESOLVED = 0.02, 0.02  # shares of the cost from which on a stage warns
 
 
 class Search(Descent):
@@ -140,8 +141,10 @@ class Search(Descent):
         gain = jnp.where(expected < FAR, expected / (expected + noise), 1.0)
         gain = jnp.where(jnp.isnan(gain), 1.0, gain)  # nothing moves and nothing is noisy
         left = jnp.where(gain < 1.0, (1.0 - gain) * expected, noise)
-        goal = jnp.where(gain < 1.0, flat + gain * (lane.x - flat), lane.x)
-        x_next = jnp.where(gain < 1.0, feasible.project(goal.reshape(x.shape)).ravel(), goal)
+        goal = feasible.project((flat + gain * (lane.x - flat)).reshape(x.shape)).ravel()
+        # In the corner of a polyhedron a projection may fail by rounding; the best place is in it.
+        between = (gain < 1.0) & jnp.all(jnp.isfinite(goal))
+        x_next = jnp.where(between, goal, lane.x)
 
         told = end.scouted
         scale = jnp.maximum(jnp.abs(lane.value), jnp.mean(jnp.abs(told.costs)))
@@ -201,6 +204,6 @@ def _steps_by_groups(on: Ground, end: Carry, off: Array, bend: Array) -> Float[A
     # Curvature is known in feasible directions only: a step must stay feasible to mean anything.
     return jax.vmap(
         lambda slope: quadratic_step(
-            on.feasible, on.x.shape, lane._replace(slope=slope), end.matrix
+            on.feasible, on.x.shape, lane._replace(slope=slope), end.matrix, _ROUGHLY
         )
     )(lane.slope + off)
