@@ -4,14 +4,18 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check bench standing faults clean
+.PHONY: demo test test-all check bench standing faults clean
 
 demo: $(READY)  ## Reproduce the paper: tables, figures, claims, and results/report.html.
 	$(BIN)/postgrad reproduce --out results
 
-test: check  ## Everything: style, types, import layers, tests.
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: check  ## Style, types, import layers, laws, and a seeded sample of all that is slow.
+	$(PYTEST)
+
+test-all: check  ## The same with everything that is slow: before each release.
+	$(PYTEST) -m ""
 
 check: $(READY)
 	$(BIN)/ruff check .

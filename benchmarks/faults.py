@@ -85,7 +85,7 @@ def tested(module: str, variable: str) -> Callable[[Path, int, int], dict[str, A
     """A test module that takes its size from the environment."""
 
     def run(_: Path, size: int, seed: int) -> dict[str, Any]:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider"]
         done = subprocess.run(
             [*command, str(TESTS / module)],
             env={**os.environ, variable: str(size)}, capture_output=True, text=True,

@@ -5,10 +5,12 @@ import os
 import resource
 import shutil
 import tempfile
+from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from rooms import drawn
 
 # With as many workers as processors each keeps to its own. XLA would have each use all of them, and
 # its threads wait for each other by turning in circles.
@@ -99,32 +101,59 @@ def optimised():
     jax.clear_caches()
 
 
-# The longest modules, to start with: two workers then finish at about the same time.
+@pytest.fixture
+def optimised_once():
+    """For one test, whose programs no other test may share: those are not compiled anew."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", QUICKLY)
+
+
+# Those that drop all programs, while there are few; then the longest modules: two workers then
+# finish at about the same time.
 FIRST = (
-    "test_examples",
-    "test_reference_decisions",
     "test_newsvendor",
-    "test_beliefs",
-    "test_docs",
-    "test_particles",
-    "test_durable",
-    "test_writers",
-    "test_claims_on_runs",
     "test_paper",
-    "test_sufficient_weights",
-    "test_simulation",
-    "test_dirichlet_process",
-    "test_surprise",
-    "test_sampled_priors",
     "test_particles_against_nuts",
+    "test_beliefs",
+    "test_simulation",
+    "test_sufficient_weights",
+    "test_reference_decisions",
+    "test_particles",
+    "test_search",
+    "test_agent",
+    "test_problems",
+    "test_backtest",
+    "test_dirichlet_process",
+    "test_assumptions",
+    "test_strangers",
+    "test_censored",
+    "test_search_laws",
+    "test_surprise",
+    "test_hard",
+    "test_corrections",
+    "test_durable",
+    "test_spec_agents",
+    "test_hash_seeds",
+    "test_writers",
+    "test_examples",
+    "test_cli",
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest takes out what is slow
 def pytest_collection_modifyitems(items):
-    """The longest modules first."""
+    """The longest modules first; of cases that are sampled, those not drawn are slow."""
 
     def place(item):
         name = item.module.__name__
         return FIRST.index(name) if name in FIRST else len(FIRST)
 
     items.sort(key=place)
+    sampled = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("sample"):
+            sampled[item.nodeid.partition("[")[0], *mark.args].append(item)
+    for (test, count), cases in sampled.items():
+        for item in set(cases) - set(drawn(test, cases, count)):
+            item.add_marker("slow")

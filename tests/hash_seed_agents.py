@@ -1,8 +1,9 @@
 """Makes or opens an agent of every belief and of several policies, in the file that is named.
 
-    PYTHONHASHSEED=7 python tests/hash_seed_agents.py state.db
+    PYTHONHASHSEED=7 python tests/hash_seed_agents.py state.db [NAME ...]
 
-Prints the streams that the file was refused for, and nothing if there are none.
+With names only these. Prints the streams that the file was refused for, and nothing if there are
+none.
 """
 
 import sys
@@ -30,9 +31,11 @@ def cost(x, xi):
     return jnp.sum((x - xi) ** 2)
 
 
-def agents():
-    """(name, model, belief, x, options) of each stream."""
+def agents(only):
+    """(name, model, belief, x, options) of each stream, or only of those that are named."""
     for kind, cases in CASES.items():
+        if only and kind.__name__ not in only:
+            continue  # before it is made, which takes long
         made, model = cases[kind is pg.beliefs.Beta]  # the first one's support depends on x
         belief = made if isinstance(made, pg.beliefs.Belief) else made()
         x = [1.0, 1.0] if kind is pg.beliefs.Separate else 1.0
@@ -41,12 +44,14 @@ def agents():
         yield kind.__name__, model, belief, x, options
     belief, model = CASES[pg.beliefs.Normal][0]
     for name, options in POLICIES.items():
-        yield name, model, belief, 1.0, options
+        if not only or name in only:
+            yield name, model, belief, 1.0, options
 
 
 def main() -> None:
-    with pg.Database(sys.argv[1]) as database:
-        for name, model, belief, x, options in agents():
+    path, *only = sys.argv[1:]
+    with pg.Database(path) as database:
+        for name, model, belief, x, options in agents(only):
             try:
                 pg.Agent(pg.Problem(cost, model), belief, x, path=database, name=name, **options)
             except pg.errors.PostgradError as error:

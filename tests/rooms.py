@@ -3,6 +3,10 @@
 import importlib
 import inspect
 import pkgutil
+import random
+from collections import Counter
+
+import pytest
 
 
 def members(package: str, base: type) -> list[type]:
@@ -25,3 +29,19 @@ def examples(package: str, base: type, table: dict) -> list:
     missing = [member.__name__ for member in members(package, base) if member not in table]
     assert not missing, f"no examples for {missing}: add some, so that the laws reach them"
     return [example for member in members(package, base) for example in table[member]]
+
+
+def first_of_each(cases, sort, count=1):
+    """Cases as parameters of a test; all but the first ones of each sort are slow."""
+    seen, parameters = Counter(), []
+    for case in cases:
+        values = case if type(case) is tuple else (case,)
+        marks = pytest.mark.slow if seen[sort(*values)] >= count else ()
+        parameters.append(pytest.param(*values, marks=marks))
+        seen[sort(*values)] += 1
+    return parameters
+
+
+def drawn(test, cases, count):
+    """So many of the cases of a test, the same ones in every process."""
+    return random.Random(test).sample(cases, min(count, len(cases)))

@@ -136,7 +136,13 @@ def test_errors_are_value_errors_with_one_root():
     assert issubclass(errors.PostgradError, ValueError)
 
 
-@pytest.mark.parametrize(("options", "sizes"), [(pg.presets.paper(), (1, 3, 5, 1)), ({}, (3, 4))])
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        (pg.presets.paper(), (1, 3, 5, 1)),
+        pytest.param({}, (3, 4), marks=pytest.mark.slow),  # as tests/test_engine.py does
+    ],
+)
 def test_agent_is_the_algorithm(options, sizes):
     """Padding to a power of two changes nothing."""
     subject = pg.Agent(ONE.problem, pg.beliefs.Grid(ONE.points), 0.0, **options, seed=5)
@@ -278,6 +284,7 @@ def test_alarms_have_a_level():
         agent(alpha=0.0)
 
 
+@pytest.mark.slow
 def test_histories_grow_with_the_data():
     """A model without sufficient statistics: the particles' data are kept, however many come."""
     problem = pg.Problem(

@@ -72,6 +72,7 @@ def test_replications_are_the_agent(apple, market):
     assert many[0].tolist() == charged
 
 
+@pytest.mark.slow
 def test_example_learns(apple, capsys, monkeypatch):
     """Better than random prices soon, and than it was at first."""
     monkeypatch.delitem(apple.WAYS, "linear demand, no exploration")  # a program less to compile

@@ -47,6 +47,7 @@ def all_branch_costs(x, demand):
     return each.sum(axis=1) + 3.0 * np.maximum(short.sum(axis=1) - 25.0, 0.0)
 
 
+@pytest.mark.slow
 def test_three_branches_with_an_emergency_that_sets_in_elsewhere():
     rng = np.random.default_rng(0)
     factor = np.asarray(FACTOR)
@@ -123,12 +124,18 @@ def planted(monkeypatch):
 
 
 SHOP = pg.Problem(loss, demand, pg.feasible.Box(0.0, 40.0))
+# Plain steps, which soon lead beyond 20 and compile faster than the default's search.
+PLAIN = {"steps": 0.2, "samples": 64}
+either = pytest.mark.parametrize(
+    "options", [PLAIN, pytest.param({}, marks=pytest.mark.slow)], ids=["plain", "default"]
+)
 
 
 def sold(x, rng):
     return SIZE - SLOPE * max(float(x) - 20.0, 0.0) + 2.0 * rng.normal(size=10)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("belief", [grid, particles])
 def test_agent_learns_again_from_its_batches(belief, planted, tmp_path):
     def opened():
@@ -177,6 +184,7 @@ def test_stages_before_the_failure_are_still_there(planted):
         assert agent.replay().identical
 
 
+@pytest.mark.slow
 def test_cost_that_does_not_add_where_the_decision_comes_to(planted):
     rng, factor = np.random.default_rng(0), np.asarray(FACTOR)
     problem = pg.Problem(branch_cost, branches, pg.feasible.Box(0.0, 4000.0))
@@ -191,6 +199,7 @@ def test_cost_that_does_not_add_where_the_decision_comes_to(planted):
     assert excess(all_branch_costs, draws, agent.decision) < 0.02
 
 
+@pytest.mark.slow
 def test_simulation_starts_again(planted):
     truth = {"size": SIZE, "slope": SLOPE}
     options = {"runs": 4, "horizon": 12, "batch_size": 10}
@@ -201,12 +210,13 @@ def test_simulation_starts_again(planted):
     np.testing.assert_allclose(found.decisions, plain.decisions, rtol=1e-6)
 
 
-def test_backtest_starts_again(planted):
+@either
+def test_backtest_starts_again(planted, options):
     rng, prices = np.random.default_rng(2), np.linspace(5.0, 30.0, 20)
     demands = [float(sold(price, rng)[0]) for price in prices]
 
     def decisions(belief):
-        tested = pg.backtest(SHOP, belief, 5.0, demands, in_force=prices)
+        tested = pg.backtest(SHOP, belief, 5.0, demands, in_force=prices, **options)
         return tested.decisions["postgrad"]
 
     with pytest.warns(pg.monitoring.AssumptionWarning, match="statistics"):
@@ -215,14 +225,15 @@ def test_backtest_starts_again(planted):
     np.testing.assert_allclose(found, plain, rtol=1e-6)
 
 
-def test_where_assumptions_hold_nothing_is_said():
+@either
+def test_where_assumptions_hold_nothing_is_said(options):
     def shifted(x, theta):
         return dist.Normal(theta["size"] - 0.5 * jnp.maximum(x - 20.0, 0.0), 2.0)
 
     problem = pg.Problem(loss, shifted, pg.feasible.Box(0.0, jnp.inf))
     rng = np.random.default_rng(1)
     for belief, x in ((grid(), 5.0), (particles(), 5.0)):
-        agent = pg.Agent(problem, belief, x=x)
+        agent = pg.Agent(problem, belief, x=x, **options)
         for _ in range(4):
             mean = 60.0 - 0.5 * max(float(agent.decision) - 20.0, 0.0)
             agent.observe(mean + 2.0 * rng.normal(size=9))

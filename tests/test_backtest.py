@@ -217,6 +217,7 @@ def test_data_that_answer_to_decisions_need_those_in_force():
     assert np.isfinite(skipped.decisions["postgrad"]).all()
 
 
+@pytest.mark.slow
 def test_delays_groups_gaps_and_decisions_in_force_together():
     """Against agents that are told what has become known, day by day; also how unsure they are."""
     days, delay = 10, 2
@@ -317,11 +318,13 @@ def pooled(strength, rows=DEMAND[:, 0]):
     ).decisions["postgrad"][:, 0]
 
 
+@pytest.mark.slow
 def test_a_pool_of_great_strength_lends_nothing():
     """Then the population is the prior, and what is left is what each group knows."""
     np.testing.assert_allclose(pooled(1e12)[-2:], pooled(None)[-2:], atol=0.3)
 
 
+@pytest.mark.slow
 def test_a_pool_lends_to_those_who_know_nothing():
     alone, lent = pooled(None), pooled(0.1)
     assert alone[1] == 5.0  # the first day of a: nothing was seen there
@@ -339,14 +342,15 @@ def test_others_hear_of_a_batch_and_do_not_count_it():
 
     states = eqx.tree_at(lambda s: s.belief, stack(first, 2), both(knows, first.belief))
     batch = jnp.asarray([17.0])
-    new, _ = step(algorithm, pool, states, jnp.asarray(1), batch, jnp.asarray(9.0))
+    pooled_step = eqx.filter_jit(step)  # one program instead of one for each operation
+    new, _ = pooled_step(algorithm, pool, states, jnp.asarray(1), batch, jnp.asarray(9.0))
     taught = first.belief.update(shown, jnp.asarray(9.0), batch, None)  # 9 was in force there
     heard = both(knows, taught)
     np.testing.assert_allclose(new.belief.weights.values, heard.weights.values, atol=1e-9)
     gained = pool.lend(heard)
     borrowed = reweighted(knows, gained, knows.weights.prior + gained)
     lent = eqx.tree_at(lambda s: s.belief, first, borrowed)
-    expected, _ = algorithm.step(lent, batch, weight=jnp.zeros(1))
+    expected, _ = eqx.filter_jit(algorithm.step)(lent, batch, weight=jnp.zeros(1))
     assert float(new.decision[0]) == pytest.approx(float(expected.decision), rel=1e-9)
 
 

@@ -16,12 +16,14 @@ from calibration_cases import EXACT
 ONE_EACH = {type(case.belief): name for name, case in EXACT.items()}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ONE_EACH.values())
 def test_exact_beliefs_are_calibrated(name):
     p, _ = calibration.calibrate(EXACT[name], 20_000, 3)
     assert p.min() * len(p) * len(EXACT) > 1e-3
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("bug", calibration.BUGS)
 def test_planted_bugs_are_noticed(bug):
     p, _ = calibration.calibrate(EXACT["Normal of Normal"], 100_000, 3, calibration.BUGS[bug])

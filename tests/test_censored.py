@@ -112,6 +112,7 @@ def test_gradients_are_slopes_at_the_limit_and_below(family):
         assert np.isfinite(in_upper)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("family", ["normal", "gamma-shape", "nb-shape"])
 def test_second_derivatives_are_there(family):
     """For approximations by a curvature; loops that end when they are done have none in JAX."""
@@ -273,6 +274,7 @@ def ranks(observation, replications=4000, batch=30, x=9.0):
     return stats.chisquare(np.histogram(pit, 20, (0.0, 1.0))[0]).pvalue
 
 
+@pytest.mark.slow
 def test_little_is_seen_but_nothing_is_distorted():
     """Where nearly all is censored the posterior is wide, and calibrated."""
     assert ranks(lambda x, theta: Censored(dist.Normal(theta, 3.0), upper=x)) > 1e-3
@@ -291,6 +293,7 @@ def simulated(instance, runs, horizon):
     )
 
 
+@pytest.mark.slow
 def test_ignoring_the_limit_spirals_down():
     right = simulated(sales.censored(), 50, 300).decisions
     wrong = simulated(sales.ignored(), 50, 300).decisions
@@ -303,6 +306,7 @@ def test_ignoring_the_limit_spirals_down():
     assert means[-1] < 0.35 * x_star
 
 
+@pytest.mark.slow
 def test_the_page_prints_what_it_says():
     (example,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
     (said,) = re.findall(r"```text\n(.*?)```", DOCS.read_text(), re.DOTALL)

@@ -70,6 +70,7 @@ def test_what_is_believed_stays(tmp_path, name):
     back.verify()
 
 
+@pytest.mark.slow
 def test_decisions_are_those_of_a_fresh_search():
     """The default searches the whole set, as under a problem that it has never seen."""
     changed = priced(1.2, pg.feasible.Box(-20.0, 1.0))
@@ -174,6 +175,7 @@ def test_changed_twice_before_any_batch_and_in_a_transaction(tmp_path):
         agent.verify()
 
 
+@pytest.mark.slow
 def test_a_large_grid_is_learned_again_where_its_form_depends_on_the_first_decision(tmp_path):
     """Statistics refer to the first decision; the posterior is then equal to rounding."""
 

@@ -262,6 +262,14 @@ def test_only_a_slow_decay_refutes_the_rates(power, expected):
     assert {verdict(claim) for claim in rates.claims(results)} == {expected}
 
 
+def test_a_few_runs_decide_the_rates():
+    """A part of what is assessed below, with the verdicts of the whole."""
+    found = rates.claims(run_all(rates.simulations(2), 0, SILENT))
+    said = {claim.id: verdict(claim) for claim in found}
+    assert said["rate-constant"] == HOLDS
+    assert FAILS not in said.values()
+
+
 # Everything
 
 
@@ -295,6 +303,7 @@ def _assessed():
     return summary, said, seen
 
 
+@pytest.mark.slow
 def test_assessment_has_the_promised_form(assessed):
     _, said, _ = assessed
     assert json.loads(json.dumps(said, allow_nan=False)) == said
@@ -314,6 +323,7 @@ def test_assessment_has_the_promised_form(assessed):
     assert len(ids) == sum(starts.values())
 
 
+@pytest.mark.slow
 def test_a_few_runs_decide_what_is_plain(assessed):
     """And none of it against the paper's theory."""
     said = {claim["id"]: claim["verdict"] for claim in assessed[1]}
@@ -323,6 +333,7 @@ def test_a_few_runs_decide_what_is_plain(assessed):
     assert FAILS not in [v for name, v in said.items() if name.startswith(theory)]
 
 
+@pytest.mark.slow
 def test_progress_reaches_its_end(assessed):
     seen = assessed[2]
     done = [d for d, _ in seen]
@@ -332,6 +343,7 @@ def test_progress_reaches_its_end(assessed):
     assert len(seen) > 20
 
 
+@pytest.mark.slow
 def test_the_seed_settles_everything(assessed):
     summary, said, _ = assessed
     assert assess(summary, runs=2) == said
@@ -341,6 +353,7 @@ def test_the_seed_settles_everything(assessed):
     assert sum(changed) == sum(claim["runs"] > 0 for claim in said)
 
 
+@pytest.mark.slow
 def test_command_runs_the_whole_paper_and_ends_with_the_claims(assessed, tmp_path):
     """`postgrad claims`, in this process: most of its programs have been compiled above."""
     _, said, _ = assessed

@@ -55,6 +55,7 @@ def test_tables_go_where_standard_output_goes(monkeypatch, tmp_path):
     assert (tmp_path / "tables").read_text() == "a table\n"
 
 
+@pytest.mark.slow
 def test_reproduce_writes_figures_and_summary(tmp_path):
     done = run(
         "reproduce", "quadratic-1d-independent", "posterior", "--runs", "5", "--horizon", "12",

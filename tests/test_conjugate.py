@@ -153,6 +153,7 @@ def test_wishart_in_one_dimension_is_gamma():
     )
 
 
+@pytest.mark.slow
 def test_wishart_of_a_hundred_dimensions():
     rng = np.random.default_rng(0)
     d = 100
@@ -264,6 +265,7 @@ def drift(agent, rng):
         agent.observe(rng.normal(0.0 if stage < 80 else 6.0, 1.0))
 
 
+@pytest.mark.slow
 def test_agents_follow_a_drifting_world_if_they_forget():
     rng = np.random.default_rng(0)
     model = problem(lambda x, t: dist.Normal(t, 1.0))

@@ -58,6 +58,7 @@ def kind_of_agent(kind, path=None):
     return pg.Agent(problem, belief(), 0.0, path=path, alpha=1e-30, **pg.presets.paper())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", BELIEFS)
 def test_what_is_believed_is_what_the_right_data_teach(tmp_path, kind):
     path = tmp_path / "a.db"
@@ -300,6 +301,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("commits", [False, True])
 def test_a_correction_counts_whole_or_not_at_all(tmp_path, commits):
     path = str(tmp_path / "a.db")
@@ -346,6 +348,7 @@ def test_forged_records_are_refused_in_words(tmp_path):
             make(tmp_path / "a.db")
 
 
+@pytest.mark.slow
 def test_the_decision_is_that_of_the_right_data():
     """The default searches: from wherever it starts, it comes to where the right data lead."""
     agent, right = (pg.Agent(PROBLEM, pg.beliefs.Grid(POINTS), 0.0) for _ in range(2))

@@ -81,6 +81,7 @@ def test_spread_of_a_cost_that_is_summed_over_all_values():
     assert float(found.aleatoric) == pytest.approx(3.0 * np.sqrt(0.2 * 0.8), rel=0.05)
 
 
+@pytest.mark.slow
 def test_spread_of_a_cost_whose_mean_needs_marginals_alone():
     """The variance of a sum does depend on how its parts are correlated."""
     factor = jnp.asarray([[1.0, 0.0], [0.8, 0.6]])
@@ -214,6 +215,7 @@ def test_a_price_that_does_not_move_teaches_nothing(price, teaches):
         assert abs(float(found)) < 1e-9
 
 
+@pytest.mark.slow
 def test_lock_in_through_a_stage():
     """The best price for this prior is the usual one, where no data change the belief.
 
@@ -237,6 +239,7 @@ def left_of(scale, precision):
     return 1.0 / (scale**-2 + precision)
 
 
+@pytest.mark.slow
 def test_uncertainty_is_measured_where_the_stage_ends():
     """Far from the demand a cost is straight: the first decision must not inherit that."""
     costs = Mismatch(jnp.asarray(2.0), jnp.asarray(0.5))

@@ -126,8 +126,12 @@ def calibration(prior_factor=1.0, data_factor=1.0, extra=0.0, replications=2500)
     return min(stats.chisquare(count).pvalue for count in counts)
 
 
-def test_it_is_calibrated_and_bugs_would_be_noticed():
+def test_it_is_calibrated():
     assert calibration() > 1e-3
+
+
+@pytest.mark.slow
+def test_bugs_would_be_noticed():
     assert calibration(prior_factor=1e-6) < 1e-6  # the prior ignored
     assert calibration(extra=1.0) < 1e-6  # one too many
     assert calibration(prior_factor=1.3, data_factor=1.3) < 1e-3  # too sure by 14 %
@@ -343,6 +347,7 @@ def test_concentrations_may_differ_across_runs():
 # --- In the loop ---
 
 
+@pytest.mark.slow
 def test_newsvendor_of_two_kinds_of_days_finds_the_quantile():
     """No normal or lognormal law has this demand; the order is its quantile nonetheless."""
     rng = np.random.default_rng(0)
@@ -362,6 +367,7 @@ def test_newsvendor_of_two_kinds_of_days_finds_the_quantile():
     assert abs(of_normal_law - x_star) > 1.5
 
 
+@pytest.mark.slow
 def test_agent_takes_values_never_seen_before():
     agent = pg.Agent(problem(moved), process(1.0, dist.LogNormal(2.0, 1.0)), 2.0, steps=0.05)
     for _ in range(3):

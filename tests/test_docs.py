@@ -64,6 +64,7 @@ def check_risk(scope, out):
     assert found == pytest.approx([float(number) for number in said], abs=0.05)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
 def test_examples_run_and_make_sense(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -88,6 +88,7 @@ KINDS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_state_goes_on_bit_for_bit(tmp_path, kind):
     problem, belief, options, shape = KINDS[kind]
@@ -262,6 +263,7 @@ def test_history_tells_what_happened(tmp_path):
         agent.history(last=-1)
 
 
+@pytest.mark.slow
 def test_history_of_vectors():
     problem = pg.Problem(
         lambda x, xi: jnp.sum((x - xi) ** 2),

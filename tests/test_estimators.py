@@ -31,6 +31,7 @@ def estimates(estimator, problem, belief, x, baseline):
     return jax.vmap(one)(thetas, keys[1])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", list(problems()))
 def test_estimators_agree(name):
     instance = problems()[name]()

@@ -13,9 +13,12 @@ import fuzz
 COUNTS = {
     "specifications": 120, "csv": 200, "parquet": 80, "csv, run": 10,
 }  # fmt: skip
+SLOW = {"csv, run"}
 
 
-@pytest.mark.parametrize("kind", COUNTS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in COUNTS]
+)
 def test_hostile_files_are_read_or_refused_in_words(kind, monkeypatch):
     monkeypatch.setattr(fuzz, "SECONDS", float("inf"))  # no test depends on a clock
     told = fuzz.fuzz(*fuzz.kinds()[kind], COUNTS[kind], seed=1, keep=None)

@@ -78,10 +78,12 @@ def chi2_p(ranks, bins=20):
     return stats.chisquare(np.histogram(ranks, bins, (0.0, 1.0))[0]).pvalue
 
 
+@pytest.mark.slow
 def test_grid_is_calibrated(ranks):
     assert chi2_p(ranks[1.0]) > 1e-3
 
 
+@pytest.mark.slow
 def test_calibration_notices_a_spread_two_per_cent_too_large(ranks):
     assert chi2_p(ranks[TOO_WIDE]) < 1e-3
 

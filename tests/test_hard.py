@@ -32,6 +32,7 @@ NAMES = (
 )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_decisions_are_the_best_ones_from_every_start(name):
     problem = hard.GALLERY[name]()

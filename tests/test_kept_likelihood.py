@@ -161,6 +161,7 @@ def assert_right(evidence, model, thetas, memory=None):
     np.testing.assert_allclose(said, exact, rtol=1e-9, atol=1e-7)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("model", "thetas"), FAMILIES, ids=[m.__name__ for m, _ in FAMILIES])
 def test_statistics_give_the_sum_of_log_densities(model, thetas):
     evidence = empty(model, thetas)

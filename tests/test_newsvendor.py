@@ -67,6 +67,7 @@ def changes(belief, model, x, batch):
     return jax.tree.map(lambda new, old: None if new is old else new, new, belief)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_posterior_is_the_dense_one_at_every_stage(name, world):
     """All 1,953,125 points, dense, from the definition of the density; total variation <= 1e-9."""
@@ -110,7 +111,13 @@ def in_use(weights):
     return p[: weights.size] / p.sum()
 
 
-@pytest.mark.parametrize(("name", "key"), REFERENCE)
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        pytest.param(*pair, marks=() if pair[1] == "known" else pytest.mark.slow)
+        for pair in REFERENCE
+    ],
+)
 def test_mean_errors_agree_with_the_plain_implementation(name, key, world):
     """Two implementations that share no code, over the stages, within Monte-Carlo error."""
     instance, experiment = world(name), EXPERIMENTS[name]
@@ -171,6 +178,7 @@ def test_cost_has_the_paper_s_gradient_at_ties_too():
     assert cost(jnp.asarray([5.0, 7.0]), jnp.asarray([-3.0, 9.0])) == 10 + 28 - 0 - 42 - 8
 
 
+@pytest.mark.slow
 def test_literal_runs_report_what_got_stuck():
     """On the paper's own feasible set, about seven runs in a thousand touch zero and are lost."""
     boxed, literal = (

@@ -31,7 +31,18 @@ PUBLISHED = [
     ("quadratic-2d-independent", "mle", 2, 2.44),
 ]
 QUADRATICS = [name for name in EXPERIMENTS if name.startswith("quadratic")]
-PAIRS = [(name, key) for name in QUADRATICS for key in ("bayesian-sgd", "mle", "known")]
+# What `make test` simulates of them.
+FEW = {
+    ("quadratic-2d-independent", "mle"),
+    ("quadratic-1d-dependent", "bayesian-sgd"),
+}
+
+
+def few(*case):
+    return pytest.param(*case, marks=() if case[:2] in FEW else pytest.mark.slow)
+
+
+PAIRS = [few(name, key) for name in QUADRATICS for key in ("bayesian-sgd", "mle", "known")]
 
 
 def paper(world, gradient):
@@ -70,7 +81,7 @@ def test_mean_errors_agree_with_the_plain_implementation(name, key, errors_of):
         assert abs(a.mean() - b.mean()) <= 4 * noise + 1e-9, t
 
 
-@pytest.mark.parametrize(("name", "key", "t", "published"), PUBLISHED)
+@pytest.mark.parametrize(("name", "key", "t", "published"), [few(*case) for case in PUBLISHED])
 def test_mean_errors_agree_with_published_ones(name, key, t, published, errors_of):
     ours = errors_of(name, key)[:, t]
     noise = np.sqrt(2) * ours.std() / np.sqrt(len(ours))
@@ -98,6 +109,7 @@ def test_repeated_gradient_descent_ends_at_the_stable_point():
     assert abs(last.mean() - 8 / 3) > 0.4
 
 
+@pytest.mark.slow
 def test_what_is_left_to_learn_is_bounded():
     """E sum_t d_t = -log pi_0(theta_c) + E log pi_T(theta_c) <= -log pi_0(theta_c).
 
@@ -130,6 +142,7 @@ def test_what_is_left_to_learn_is_bounded():
     assert abs((total + left).mean() - bound) < 4.5 * noise
 
 
+@pytest.mark.slow
 def test_posterior_concentrates_faster_with_larger_batches():
     summary = reproduce(["posterior"], runs=200, horizon=100)["posterior"]
     assert list(summary) == ["D=1", "D=2", "D=5", "D=10", "D=20"]
@@ -157,6 +170,7 @@ def test_posterior_concentrates_faster_with_larger_batches():
     assert abs(summary["D=5"]["mean"][20] - theirs.mean()) < 4 * noise
 
 
+@pytest.mark.slow
 def test_summary_has_the_promised_form(tmp_path):
     seen, finished = [], {}
     summary = reproduce(

@@ -122,6 +122,7 @@ SAMPLERS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_normal_mean_is_the_exact_posterior(name):
     belief, (xs, ys) = bound(SAMPLERS[name](), normal), normal_data()
@@ -137,6 +138,7 @@ def test_normal_mean_is_the_exact_posterior(name):
         assert learned.effective_particles >= 1500
 
 
+@pytest.mark.slow
 def test_poisson_rate_is_the_exact_posterior():
     belief = bound(Particles(dist.Gamma(2.0, 0.5), 3000), poisson)
     rng = np.random.default_rng(1)
@@ -149,6 +151,7 @@ def test_poisson_rate_is_the_exact_posterior():
     assert np.all(np.asarray(theta) > 0)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("model", "form"), [(mean_and_scale, SufficientTotals), (heavy, KeptRows)])
 def test_two_parameters_agree_with_a_fine_grid(model, form):
     """From statistics and from the data themselves."""
@@ -201,6 +204,7 @@ def test_forgetting_has_the_closed_form():
             np.testing.assert_allclose(learned.gained, said(learned.thetas), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_simplex_stays_one():
     belief = bound(Particles(dist.Dirichlet(jnp.asarray([1.0, 2.0, 3.0])), 3000), categorical)
     ys = np.random.default_rng(3).choice(3, (10, 8), p=[0.2, 0.5, 0.3])
@@ -214,6 +218,7 @@ def test_a_simplex_stays_one():
         assert_posterior(theta[:, k], weight, one.mean(), one.std())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("sampler", [Particles, Langevin])
 def test_supports_that_depend_on_theta(sampler):
     """Nearly all of the prior becomes impossible; and all of it, with data beyond."""
@@ -349,6 +354,7 @@ def test_a_belief_that_has_lost_data_is_none(learner):
 # In loops.
 
 
+@pytest.mark.slow
 def test_an_agent_learns_from_what_it_keeps():
     belief = with_room(bound(Particles(PRIOR, 100), heavy_mean), 300)
     agent = pg.Agent(problem(heavy_mean), belief, 1.0, steps=pg.step_sizes.Harmonic(2.0, 5.0))
@@ -363,6 +369,7 @@ def test_an_agent_learns_from_what_it_keeps():
         agent.observe([np.nan])
 
 
+@pytest.mark.slow
 def test_simulations_learn():
     """Histories make room for all that is to come."""
     seen = pg.simulate(

@@ -23,10 +23,14 @@ def run(belief, model, xs, ys, key):
     return jax.lax.scan(one, belief, (xs, ys, random.split(key, len(xs))))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     ("name", "move", "count"),
-    [("price response", "random-walk", 1000), ("twenty dimensions", "hmc", 300)],
+    [
+        ("price response", "random-walk", 1000),
+        ("twenty dimensions", "hmc", 300),
+    ],
 )
 def test_particles_agree_with_nuts(name, move, count):
     """Each mean and quantile within four standard errors, from replications of both."""

@@ -221,6 +221,7 @@ def test_parts_fit(instance, facts):
     assert facts.fits[0] >= np.quantile(facts.fits[1:], 0.8)
 
 
+@pytest.mark.sample(8)
 def test_algorithm_starts(instance):
     """With its own belief; tests/test_newsvendor.py does so on grids of two million points."""
     if instance.prior is None and len(jax.tree.leaves(instance.points)[0]) > 100_000:

@@ -12,6 +12,7 @@ import postgrad as pg
 RECORDED = load()
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", CASES)
 def test_decides_as_recorded(name):
     tolerance, numbers = RECORDED[name]

@@ -140,7 +140,13 @@ WHERE = {
 }
 
 
-@pytest.mark.parametrize("kind", WHERE)
+SLOW = {rivals.SampleAverage, rivals.TwoStage}  # they solve a problem at every stage
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in WHERE],
+)
 def test_ends_where_its_paper_says(kind):
     """And at the optimum, all of them, where data do not depend on the decision."""
     point, tolerance, horizon = WHERE[kind]

@@ -129,6 +129,7 @@ def test_a_saved_prior_does_not_depend_on_the_order_of_its_parameters():
     assert float(stated.parts["b"].scale) == 2.0
 
 
+@pytest.mark.slow
 def test_a_durable_agent_reopens_under_another_hash_seed(tmp_path):
     """numpyro keeps the parameters of a distribution in a set, whose order follows the seed."""
     program = (

@@ -137,6 +137,7 @@ def test_same_data_give_the_same_decision_for_all_seeds():
     assert len(found) == 1
 
 
+@pytest.mark.slow
 def test_simulation_is_the_loop_of_steps():
     algorithm = pg.BayesianSGD(problem(under=4.0, over=1.0, scale=3.0, low=0.0, high=100.0))
     belief, horizon = pg.beliefs.Normal(15.0, 3.0), 5
@@ -187,6 +188,7 @@ NOTHING = jnp.zeros((3, 1, 2))  # what is known already learns nothing
 THETA = np.asarray([3.0, 1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1.0, 30.0, 1000.0])
 def test_ill_conditioned_bowl(ratio):
     """Both ways, the steep and the flat one, are gone to their end, though not along an axis."""
@@ -280,6 +282,7 @@ def test_a_search_tells_slopes_at_both_ends_of_its_way():
     assert (float(info.course.doubt), float(info.course.switched)) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dimension", "couples", "local"), [(1, 0, 0), (2, 1, 0), (7, 0, 0), (7, 1, 1)]
 )

@@ -72,6 +72,7 @@ def in_units(cost, units, price=1.0):
     return np.array(found)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("cost", [Bent, Kinked])
 def test_decisions_do_not_depend_on_units(cost):
     """Powers of ten, so that rounding differs; each coordinate has a factor of its own."""
@@ -106,6 +107,7 @@ def to_the_posterior_mean(d, count):
     return max(found)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("count", [1, 1000])
 def test_a_quadratic_cost_is_answered_by_the_posterior_mean(d, count):
@@ -117,6 +119,7 @@ def test_a_quadratic_cost_is_answered_by_the_posterior_mean(d, count):
     assert to_the_posterior_mean(d, count) < 1e-3
 
 
+@pytest.mark.slow
 def test_an_infinite_slope_leaves_no_nan():
     """The slope of sqrt(x) at zero is infinite; where theta < 0, zero is where shares stay."""
     rooted = pg.Problem(
@@ -148,6 +151,7 @@ def test_an_infinite_slope_leaves_no_nan():
     np.testing.assert_allclose(first, best / best.sum(), atol=0.1)
 
 
+@pytest.mark.slow
 def test_prices_do_not_jump_once_they_have_settled():
     """Few draws: noise must not lead to another valley, nor past the averaging over stages."""
     pricing = pg.problems.testbed()["pricing-linear"]()

@@ -34,15 +34,6 @@ def simulate(runs, horizon=40, batch_size=2):
     )
 
 
-@pytest.fixture
-def optimised_once():
-    """XLA's optimisations, for one test; the other flags of conftest.py stay."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
 @pytest.mark.usefixtures("optimised_once")
 def test_run_is_the_same_whatever_the_number_of_runs():
     """To the last bit, also with the optimisations that reorder arithmetic.
@@ -116,7 +107,12 @@ def observed(problem, x, theta, key):
     return problem.likelihood(x, theta).sample(key, (2,))
 
 
-@pytest.mark.parametrize("name", LOOPS)
+SLOW = {"default, vector", "K", "langevin", "average"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in LOOPS]
+)
 def test_simulation_is_the_plain_loop(name):
     """Bulk programs, threads and shared draws change nothing.
 
@@ -156,7 +152,11 @@ def test_seed_matters():
     assert np.array_equal(runs[1], runs[2])
 
 
-@pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param({}, marks=pytest.mark.slow), pg.presets.paper()],
+    ids=["default", "paper"],
+)
 @pytest.mark.parametrize(
     "belief", [pg.beliefs.Grid([2.0, 4.0]), pg.beliefs.MaximumLikelihood([2.0, 4.0])]
 )

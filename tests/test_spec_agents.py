@@ -182,6 +182,7 @@ def test_groups_are_streams(shop):
     assert "backtested, not run" in call("run", "shop.toml", "data.csv", code=3).output
 
 
+@pytest.mark.slow
 def test_items_decided_together(shop):
     spec = SPEC.replace('kind = "box"', 'kind = "budget"\ntotal = 12')
     (shop / "shop.toml").write_text(spec)

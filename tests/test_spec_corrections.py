@@ -37,6 +37,7 @@ def test_rows_are_corrected_by_their_ids(running):
     assert "batch '2026-01-02' of stage 2 was corrected" in call("explain", "shop.toml").stdout
 
 
+@pytest.mark.slow
 def test_rows_are_withdrawn(running):
     done = call("correct", "shop.toml", "--withdraw", "2026-01-01", "--item", "bread")
     assert list(json.loads(done.stdout)["decision"]) == ["bread"]

@@ -35,6 +35,7 @@ def test_a_valley_that_emerges_between_scans_is_found():
     assert agent.decision == pytest.approx(60.0, abs=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [np.linspace(5, 900, 10), np.linspace(900, 5, 10)])
 def test_parts_that_are_worth_something_together_only(start):
     """As many of each part as of the scarcest are sold; no line along one coordinate helps."""
@@ -58,6 +59,7 @@ def test_parts_that_are_worth_something_together_only(start):
     assert cost(agent.decision) <= best + 0.02 * abs(best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0.0, 400.0])
 @pytest.mark.parametrize("level", [0.0, 1e6])
 def test_flat_directions_and_kinks_break_nothing(start, level):
@@ -82,6 +84,7 @@ def test_flat_directions_and_kinks_break_nothing(start, level):
         assert np.all(np.isfinite(agent.decision))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [[80.0, 200.0, 50.0], [0.0, 0.0, 0.0]])
 def test_suppliers_with_fixed_charges(start):
     """Best is to order from one of three, and nothing at all from the others."""
@@ -104,6 +107,7 @@ def test_suppliers_with_fixed_charges(start):
     assert np.all(agent.decision[1:] <= 1e-9)  # below which nothing is charged
 
 
+@pytest.mark.slow
 def test_a_stayer_is_not_judged_by_a_place_that_the_posterior_has_left():
     """Two segments of customers: x_t is compared with another valley by what a step would save."""
     points = pg.beliefs.product_grid(
@@ -134,6 +138,7 @@ def test_a_stayer_is_not_judged_by_a_place_that_the_posterior_has_left():
             assert own <= best + 0.06 * abs(best), t
 
 
+@pytest.mark.slow
 def test_an_interval_that_slopes_cannot_find_is_none():
     """Of a staircase, thetas do not show where their optima are: rather nothing than zero."""
     problem = pg.Problem(
@@ -149,6 +154,7 @@ def test_an_interval_that_slopes_cannot_find_is_none():
     assert "between" not in str(agent.explain())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("under", "after", "most"), [(99.0, 400, 1000.0), (19.0, 150, 300.0)])
 def test_a_world_that_changes_is_followed_at_once(under, after, most):
     """The minimum moves by many widths of its valley, and its kink lets no slope vanish."""
@@ -174,6 +180,7 @@ def test_a_world_that_changes_is_followed_at_once(under, after, most):
             assert own <= 1.05 * min(others), t
 
 
+@pytest.mark.slow
 def test_a_portfolio_keeps_to_the_feasible_directions():
     """On a simplex, curvature across it is unknown, and must not pass for simulation noise."""
     d, caution, rng = 10, 5.0, np.random.default_rng(1)

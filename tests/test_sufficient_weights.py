@@ -54,8 +54,11 @@ CASES = [
     (counted, RATES, 2.0),
     (several, PAIRS, {"mean": jnp.asarray([0.2, 0.9]), "scale": jnp.asarray([1.0, 0.7])}),
 ]
+SLOW = {still, counted}
 ALL = pytest.mark.parametrize(
-    ("model", "points", "truth"), CASES, ids=[c[0].__name__ for c in CASES]
+    ("model", "points", "truth"),
+    [pytest.param(*c, marks=pytest.mark.slow if c[0] in SLOW else ()) for c in CASES],
+    ids=[c[0].__name__ for c in CASES],
 )
 BOX = pg.feasible.Box(0.1, 5.0)
 
@@ -80,7 +83,17 @@ def update(belief, model, x, batch):
 def data(model, truth, count, size=3):
     rng = np.random.default_rng(3)
     xs = [jnp.asarray(x) for x in rng.uniform(0.2, 4.0, count)]
-    return [(x, model(x, truth).sample(random.key(i), (size,))) for i, x in enumerate(xs)]
+    return [(x, draw(model, x, truth, random.key(i), size)) for i, x in enumerate(xs)]
+
+
+@eqx.filter_jit
+def draw(model, x, truth, key, size):
+    return model(x, truth).sample(key, (size,))
+
+
+@eqx.filter_jit
+def mixture_and_gradient(belief, model, x, xi):
+    return jax.value_and_grad(lambda x: belief.log_mixture(model, x, xi))(x)
 
 
 def is_focused(grid):
@@ -130,10 +143,7 @@ def test_mixture_and_its_gradient_are_the_dense_ones(model, points, truth):
         grid, dense = update(grid, model, x, batch), update(dense, model, x, batch)
     for belief in (grid, focus.focused(grid)):
         for x, batch in data(model, truth, 3):
-            ours, exact = (
-                jax.value_and_grad(lambda x, b, xi: b.log_mixture(model, x, xi))(x, b, batch[0])
-                for b in (belief, dense)
-            )
+            ours, exact = (mixture_and_gradient(b, model, x, batch[0]) for b in (belief, dense))
             np.testing.assert_allclose(ours, exact, rtol=1e-8, atol=1e-9)
 
 
@@ -147,6 +157,7 @@ def test_mode_is_the_dense_one(model, points, truth):
         assert eqx.tree_equal(focus.focused(ours).theta, exact.theta)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("focused", [False, True])
 def test_draws_have_the_probabilities(focused):
     grid = bound(moved, POINTS)
@@ -155,7 +166,7 @@ def test_draws_have_the_probabilities(focused):
     if focused:
         grid = focus.focused(grid)
         assert is_focused(grid)
-    draws, valid = grid.weights.pick(random.uniform(random.key(0), (100_000,)))
+    draws, valid = eqx.filter_jit(grid.weights.pick)(random.uniform(random.key(0), (100_000,)))
     assert valid
     p = np.asarray(grid.probabilities)
     common = p * len(draws) > 10
@@ -193,7 +204,7 @@ def test_bound_notices_a_world_that_changes():
     before, after = TRUTH, {"mean": jnp.asarray(-40.0), "scale": jnp.asarray(20.0)}
     unsound = 0
     for stage, truth in enumerate([before] * 30 + [after] * 200):
-        batch = still(None, truth).sample(random.key(stage), (2,))
+        batch = draw(still, None, truth, random.key(stage), 2)
         dense = update(dense, still, jnp.asarray(1.0), batch)
         new = update(grid, still, jnp.asarray(1.0), batch)
         if not new.weights.is_sound:
@@ -208,6 +219,8 @@ def never(state):
     return 1 << 40
 
 
+@pytest.mark.sample(1)
+@pytest.mark.usefixtures("optimised_once")
 @pytest.mark.parametrize("gap", [60.0, 33.0])
 @pytest.mark.parametrize("belief", [pg.beliefs.Grid, pg.beliefs.MaximumLikelihood])
 def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
@@ -234,6 +247,7 @@ def test_simulation_does_not_depend_on_the_focus(belief, gap, monkeypatch):
     np.testing.assert_allclose(with_focus, run(), rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_agent_does_not_depend_on_the_focus(monkeypatch):
     def run():
         agent = pg.Agent(problem(moved), pg.beliefs.Grid(POINTS), 1.0)
@@ -358,6 +372,7 @@ def test_vmap_over_runs_equals_a_loop_over_runs(shared):
     rows = [some_rows(0 if shared else run, 4, 3 if shared else 2 + run) for run in range(2)]
     statistics = jax.random.normal(jax.random.key(9), (2, 5, 3))
 
+    @jax.jit
     def one(rows, statistics):
         value, gradient = jax.value_and_grad(log_normaliser, argnums=1)(rows, statistics)
         return sweep(rows, statistics, blank(rows)), value, gradient

@@ -83,7 +83,7 @@ def p_value(u):
     [
         (LINE, normal, jnp.ones(1), 199),
         (LINE, normal, PADDED, 39),
-        (RATES, poisson, jnp.asarray([1.0, 1.0, 0.0]), 9),
+        pytest.param(RATES, poisson, jnp.asarray([1.0, 1.0, 0.0]), 9, marks=pytest.mark.slow),
         (SLOPES, correlated, jnp.ones(2), 19),
     ],
     ids=["normal", "padded", "poisson", "vector"],
@@ -368,6 +368,7 @@ def test_bad_levels_are_refused(alpha):
         Monitor(alpha=alpha)
 
 
+@pytest.mark.slow
 def test_example_of_the_documentation():
     text = (Path(__file__).parents[1] / "docs" / "alarms.md").read_text()
     example = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]

@@ -41,10 +41,16 @@ with make(sys.argv[1]) as agent:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_are_both_exact(tmp_path):
     """Each delivers some batches alone and some that the other delivers as well, at once."""
     path = str(tmp_path / "orders.db")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "tests"),
+        "JAX_COMPILATION_CACHE_DIR": os.environ["POSTGRAD_TEST_PROGRAMS"],
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", DELIVER, path, str(first), str(first + 30)],
@@ -96,6 +102,7 @@ def test_threads_take_turns(tmp_path):
     assert agent.replay().identical
 
 
+@pytest.mark.slow  # most of it is importing JAX; tests/test_crashes.py kills without
 def test_kill_at_any_moment_loses_nothing():
     """Five times here; benchmarks/kills.py does a thousand by itself."""
     script = [sys.executable, "-W", "ignore", str(ROOT / "benchmarks" / "kills.py")]
