@@ -5,9 +5,6 @@ from . import distributions as distributions
 from . import errors as errors
 from . import monitoring as monitoring
 from .agent.agent import Agent as Agent
-from .agent.explanation import Explanation as Explanation
-from .agent.record import Record as Record
-from .agent.record import Replay as Replay
 from .algorithm import descents as descents
 from .algorithm import gradients as gradients
 from .algorithm import outputs as outputs
@@ -20,6 +17,9 @@ from .monitoring.identifiability import diagnose as diagnose
 from .problem import feasible as feasible
 from .problem.items import Items as Items
 from .problem.problem import Problem as Problem
+from .records.explanation import Explanation as Explanation
+from .records.record import Record as Record
+from .records.record import Replay as Replay
 from .research import plots as plots
 from .research import problems as problems
 from .research import rivals as rivals

@@ -28,6 +28,7 @@ from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs import Belief
 from postgrad.distributions.density import log_density
 from postgrad.problem.problem import Problem
+from postgrad.records.settings import read_settings
 
 _DIGITS = 1e-9
 # Arrays with more entries are represented by a few sums.
@@ -107,7 +108,7 @@ def bound_form(belief: Belief, fixed: dict[str, np.ndarray]) -> dict[str, Any]:
 
 def is_rebound(settings: str, bound: dict[str, Any]) -> bool:
     """Whether stored numbers refer to something else than when settings were stored."""
-    kept, fixed = _read(settings), bound["fixed"]
+    kept, fixed = read_settings(settings), bound["fixed"]
     if "bound" in kept:
         form, was = kept["bound"]["form"], kept["bound"]["fixed"]
         same = form == bound["form"] and was.keys() == fixed.keys()
@@ -115,24 +116,6 @@ def is_rebound(settings: str, bound: dict[str, Any]) -> bool:
     # Before they were summarised: those that are part of the prior have been compared.
     compared = {re.sub(r"\['?(\w+)'?\]", r".\1", path) for path in kept.get("structure", {})}
     return not fixed.keys() <= compared
-
-
-def first_decision(settings: str, x: np.ndarray) -> np.ndarray:
-    """x_1 when settings were stored, as far as they tell; else x."""
-    kept = _read(settings)
-    found = np.asarray(kept.get("start", kept.get("numbers", {}).get("x", x)), float)
-    return found.reshape(x.shape) if found.size == x.size else x
-
-
-def created_by(settings: str) -> dict[str, str] | None:
-    """The versions that the stream was created by, as far as known."""
-    return _read(settings).get("versions")
-
-
-@functools.lru_cache(maxsize=16)
-def _read(settings: str) -> dict[str, Any]:
-    """Settings, to be read only: those of many streams are the same."""
-    return dict(json.loads(settings))
 
 
 def _other_answers(

@@ -2,7 +2,7 @@
 
 import typer
 
-from postgrad.cli import backtest, correct, reproduce, run, store
+from postgrad.cli import backtest, correct, reading, reproduce, run, store
 from postgrad.cli.output import EXIT_CODES, exit_codes
 
 app = typer.Typer(
@@ -13,7 +13,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for commands in (run, correct, backtest, reproduce):
+for commands in (run, reading, correct, backtest, reproduce):
     app.add_typer(commands.app)
 app.add_typer(store.app)
 

@@ -23,9 +23,10 @@ from postgrad.engine.stage import DescendVerdict, LearnVerdict, read
 from postgrad.errors import DivergenceError, ImpossibleDataError, StepSizeError, SupportError
 from postgrad.monitoring import assumptions
 from postgrad.monitoring.assumptions import AssumptionFailedError
-from postgrad.monitoring.misspecification import Alarm, Monitor
+from postgrad.monitoring.misspecification import Monitor
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.problem.problem import kind_of
+from postgrad.records.alarm import Alarm
 
 
 class Report(NamedTuple):
