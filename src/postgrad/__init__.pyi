@@ -14,6 +14,7 @@ from .algorithm import step_sizes as step_sizes
 from .algorithm.bayesian_sgd import BayesianSGD as BayesianSGD
 from .monitoring.identifiability import Diagnosis as Diagnosis
 from .monitoring.identifiability import diagnose as diagnose
+from .numerics.program_cache.keeping import cache as cache
 from .problem import feasible as feasible
 from .problem.items import Items as Items
 from .problem.problem import Problem as Problem

@@ -27,6 +27,7 @@ from postgrad.agent.stored_names import class_name, field_name, function_name
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs import Belief
 from postgrad.distributions.density import log_density
+from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import Problem
 from postgrad.records.settings import read_settings
 
@@ -59,7 +60,9 @@ class Difference(NamedTuple):
 def fingerprint(algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any) -> str:
     """The settings of an agent, as JSON."""
     problem, some = algorithm.problem, _some(belief)
-    points, places = _draws(problem, jnp.asarray(x), some)
+    place = on_device(x)
+    # Something that each model may produce; the program was compiled when the problem was tried.
+    (points, _), places = problem.try_out(place, some[0]), _places(problem, place)
     answers = _answers(problem, places, some, points)
     probe = {
         "places": np.asarray(places).tolist(),
@@ -275,17 +278,8 @@ def _shown(was: list[float], now: list[float]) -> str:
 
 
 @eqx.filter_jit
-def _draws(
-    problem: Problem, x: jax.Array, thetas: list[PyTree]
-) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Something that each model may produce, and where cost and model are tried."""
-    models = problem.models.items()
-    points = {name: model(x, thetas[0]).sample(random.key(0)) for name, model in models}
-    return points, _places(problem, x)
-
-
 def _places(problem: Problem, x: jax.Array) -> jax.Array:
-    """Not x alone: there, and at zero above all, a term may vanish."""
+    """Where they are tried: not at x alone, as there, and above all at 0, a term may vanish."""
     aside = problem.feasible.project(x + 0.37 * (1.0 + jnp.max(jnp.abs(x))))
     return jnp.stack([x, aside])
 
@@ -306,7 +300,7 @@ def _answers(
 
 def _some(belief: Belief) -> list[PyTree]:
     examples = belief.examples()
-    return [jax.tree.map(lambda leaf, i=i: leaf[i], examples) for i in (0, -1)]
+    return [jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], examples) for i in (0, -1)]
 
 
 def _lists(arrays: dict[str, jax.Array]) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """The command line. Thin: it reads options, shows progress, prints what the library returns."""
 
+import gc
+import os
+
 import typer
 
 from postgrad.cli import backtest, correct, reading, reproduce, run, store
@@ -19,6 +22,9 @@ app.add_typer(store.app)
 
 
 def main() -> None:
-    """The entry point."""
+    """The entry point. Compiled programs are kept on disk, unless `POSTGRAD_CACHE` says no."""
+    os.environ.setdefault("POSTGRAD_CACHE", "on")
+    # Tracing makes millions of small objects, among which Python would look for cycles.
+    gc.set_threshold(50_000, 20, 100)
     with exit_codes():
         app()

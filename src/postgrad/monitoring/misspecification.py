@@ -37,7 +37,7 @@ from jaxtyping import Array, Bool, Float, Int
 from postgrad.algorithm.surprise import Surprise
 from postgrad.errors import SettingError
 from postgrad.numerics.module import Module, replaced
-from postgrad.numerics.validate import as_number
+from postgrad.numerics.validate import as_number, on_device
 from postgrad.records.alarm import Alarm
 
 # epsilon: the first gains most from a few large surprises, the second from many small ones.
@@ -114,12 +114,12 @@ class Monitor(Module):
             alpha, SettingError, "alpha", "a number between 0 and 1", lambda a: 0 < a < 1
         )
         bets = (len(_EXPONENTS), len(_STATISTICS), *event_shape)
-        self.stage, self.start, self.asleep, self.raised = (jnp.zeros((), int) for _ in range(4))
-        self.since_start = self.since_best = jnp.asarray(np.zeros(bets))
-        self.best = jnp.asarray(np.ones(bets, int))
-        self.rest = jnp.full((), _REST, int)
-        self.outlying = jnp.asarray(False)
-        unknown = jnp.full(event_shape, jnp.nan, float)
+        self.stage, self.start, self.asleep, self.raised = (on_device(np.int64(0)),) * 4
+        self.since_start = self.since_best = on_device(np.zeros(bets))
+        self.best = on_device(np.ones(bets, int))
+        self.rest = on_device(np.int64(_REST))
+        self.outlying = on_device(np.bool_(False))
+        unknown = on_device(np.full(event_shape, np.nan))
         self.surprise = Surprise(unknown, unknown, unknown, unknown)
 
     def update(self, surprise: Surprise) -> Self:

@@ -93,6 +93,10 @@ class Problem(Module):
         proper = [np.asarray(_are_proper_at(m, far, some)).all(1) for m in self.models.values()]
         return jnp.concatenate([self.near(x), far[np.all(proper, axis=0)]])
 
+    def try_out(self, x: Decision, theta: PyTree) -> tuple[dict[str, Array], Array]:
+        """A draw of each of the models at (x, theta), by name, and the cost of the first."""
+        return _try_out(self, x, theta)
+
     def check_models(self, x: Decision, thetas: PyTree) -> None:
         """Try the model, and the observation model, at x and each theta; see `check`."""
         for name, model in self.models.items():
@@ -107,7 +111,8 @@ class Problem(Module):
             CostError: If the cost is not one number.
         """
         self.check_models(x, thetas)
-        xi, cost = _try_cost(self, x, jax.tree.map(lambda leaf: np.asarray(leaf)[0], thetas))
+        draws, cost = self.try_out(x, jax.tree.map(lambda leaf: np.asarray(leaf)[0], thetas))
+        xi = draws["model"]
         if not jnp.issubdtype(cost.dtype, jnp.floating):
             raise CostError(f"cost(x, xi) must be a real number, got type {cost.dtype} at x = {x}")
         if cost.shape != ():
@@ -133,9 +138,10 @@ def _all_over(feasible: FeasibleSet, x: np.ndarray) -> Float[np.ndarray, "k ..."
 
 
 @eqx.filter_jit
-def _try_cost(problem: Problem, x: Decision, theta: PyTree) -> tuple[Array, Array]:
-    xi = problem.model(x, theta).sample(random.key(0))
-    return xi, jnp.asarray(problem.cost(x, xi))
+def _try_out(problem: Problem, x: Decision, theta: PyTree) -> tuple[dict[str, Array], Array]:
+    models = problem.models.items()
+    draws = {name: model(x, theta).sample(random.key(0)) for name, model in models}
+    return draws, jnp.asarray(problem.cost(x, draws["model"]))
 
 
 class Kind(NamedTuple):
