@@ -62,7 +62,7 @@ def fingerprint(algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: An
     problem, some = algorithm.problem, _some(belief)
     place = on_device(x)
     # Something that each model may produce; the program was compiled when the problem was tried.
-    (points, _), places = problem.try_out(place, some[0]), _places(problem, place)
+    points, places = problem.check_models(place, belief.examples()), _places(problem, place)
     answers = _answers(problem, places, some, points)
     probe = {
         "places": np.asarray(places).tolist(),

@@ -93,14 +93,13 @@ class Problem(Module):
         proper = [np.asarray(_are_proper_at(m, far, some)).all(1) for m in self.models.values()]
         return jnp.concatenate([self.near(x), far[np.all(proper, axis=0)]])
 
-    def try_out(self, x: Decision, theta: PyTree) -> tuple[dict[str, Array], Array]:
-        """A draw of each of the models at (x, theta), by name, and the cost of the first."""
-        return _try_out(self, x, theta)
+    def check_models(self, x: Decision, thetas: PyTree) -> dict[str, Array]:
+        """Try the model, and the observation model, at x and each theta; see `check`.
 
-    def check_models(self, x: Decision, thetas: PyTree) -> None:
-        """Try the model, and the observation model, at x and each theta; see `check`."""
-        for name, model in self.models.items():
-            _check_model(name, model, x, thetas)
+        Returns:
+            A draw of each at x and the first theta.
+        """
+        return {name: _check_model(name, m, x, thetas) for name, m in self.models.items()}
 
     def check(self, x: Decision, thetas: PyTree) -> None:
         """Try the cost and the model at x, at each theta stacked along the leading axis.
@@ -110,9 +109,8 @@ class Problem(Module):
                 positive definite, a negative scale, or a stack of distributions.
             CostError: If the cost is not one number.
         """
-        self.check_models(x, thetas)
-        draws, cost = self.try_out(x, jax.tree.map(lambda leaf: np.asarray(leaf)[0], thetas))
-        xi = draws["model"]
+        xi = self.check_models(x, thetas)["model"]
+        cost = _cost(self.cost, x, xi)
         if not jnp.issubdtype(cost.dtype, jnp.floating):
             raise CostError(f"cost(x, xi) must be a real number, got type {cost.dtype} at x = {x}")
         if cost.shape != ():
@@ -138,10 +136,8 @@ def _all_over(feasible: FeasibleSet, x: np.ndarray) -> Float[np.ndarray, "k ..."
 
 
 @eqx.filter_jit
-def _try_out(problem: Problem, x: Decision, theta: PyTree) -> tuple[dict[str, Array], Array]:
-    models = problem.models.items()
-    draws = {name: model(x, theta).sample(random.key(0)) for name, model in models}
-    return draws, jnp.asarray(problem.cost(x, draws["model"]))
+def _cost(cost: Cost, x: Decision, xi: Array) -> Array:
+    return jnp.asarray(cost(x, xi))
 
 
 class Kind(NamedTuple):
@@ -261,22 +257,24 @@ def _layers(distribution: Any) -> Iterator[Any]:
         yield from _layers(component)
 
 
-def _is_proper(model: Model, x: Decision, theta: PyTree) -> Bool[Array, ""]:
-    """Whether theta gives proper parameters, a finite draw and a finite density there."""
+def _is_proper(model: Model, x: Decision, theta: PyTree) -> tuple[Bool[Array, ""], Array]:
+    """Whether theta gives proper parameters, a finite draw and a finite density there; the draw."""
     distribution = model(x, theta)
     draw = distribution.sample(random.key(0))
     finite = jnp.all(jnp.isfinite(draw)) & jnp.isfinite(log_density(distribution, draw))
-    return finite & has_proper_parameters(distribution)
+    return finite & has_proper_parameters(distribution), draw
 
 
 @eqx.filter_jit
-def _are_proper(model: Model, x: Decision, thetas: PyTree) -> Bool[Array, " n"]:
-    return jax.vmap(lambda theta: _is_proper(model, x, theta))(thetas)
+def _are_proper(model: Model, x: Decision, thetas: PyTree) -> tuple[Bool[Array, " n"], Array]:
+    """Whether each theta gives a proper distribution; and a draw at the first."""
+    proper, draws = jax.vmap(lambda theta: _is_proper(model, x, theta))(thetas)
+    return proper, draws[0]
 
 
 @eqx.filter_jit
 def _are_proper_at(model: Model, xs: Float[Array, "k ..."], thetas: PyTree) -> Bool[Array, "k n"]:
-    return jax.vmap(lambda x: jax.vmap(lambda theta: _is_proper(model, x, theta))(thetas))(xs)
+    return jax.vmap(lambda x: jax.vmap(lambda theta: _is_proper(model, x, theta)[0])(thetas))(xs)
 
 
 def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:
@@ -289,7 +287,7 @@ def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:
     return proper
 
 
-def _check_model(name: str, model: Model, x: Decision, thetas: PyTree) -> None:
+def _check_model(name: str, model: Model, x: Decision, thetas: PyTree) -> Array:
     kind = kind_of(model, x, jax.tree.map(lambda leaf: np.asarray(leaf)[0], thetas))
     if not kind.is_distribution:
         raise ModelError(f"{name}(x, theta) must return a distribution, got {kind.name}")
@@ -298,7 +296,8 @@ def _check_model(name: str, model: Model, x: Decision, thetas: PyTree) -> None:
             f"{name}(x, theta) returned a stack {kind.batch_shape} of distributions, expected one; "
             f"if these are the coordinates of xi, add .to_event({len(kind.batch_shape)})"
         )
-    proper = np.asarray(_are_proper(model, x, thetas))
+    found, draw = _are_proper(model, x, thetas)
+    proper = np.asarray(found)
     if not proper.all():
         worst = int(np.argmin(proper))
         theta = jax.tree.map(lambda leaf: np.asarray(leaf[worst]).tolist(), thetas)
@@ -307,3 +306,4 @@ def _check_model(name: str, model: Model, x: Decision, thetas: PyTree) -> None:
             f"its parameters must lie in their range (scales positive, covariances positive "
             f"definite)"
         )
+    return draw
