@@ -36,7 +36,7 @@ def init(
     """Write a commented example of a specification."""
     from importlib import resources
 
-    example = resources.files("postgrad.spec").joinpath("example.toml").read_text()
+    example = resources.files("postgrad").joinpath("spec", "example.toml").read_text()
     try:
         with path.open("x") as file:
             file.write(example)
