@@ -71,7 +71,7 @@ def adds_at(problem: Problem, x: Decision, thetas: PyTree, key: Array) -> Bool[A
 def _swaps(problem: Problem, x: Decision, theta: PyTree, key: Array) -> Bool[Array, " d"]:
     """Whether the costs of two draws stay the same in sum when they swap each coordinate.
 
-    A cost that is not finite says nothing.
+    Up to rounding of the costs, so in any unit of cost. A cost that is not finite says nothing.
     """
     a, b = problem.model(x, theta).sample(key, (2,))
     each = problem.cost(x, a), problem.cost(x, b)
@@ -79,7 +79,7 @@ def _swaps(problem: Problem, x: Decision, theta: PyTree, key: Array) -> Bool[Arr
 
     def swapped(here: Array) -> Array:
         parts = problem.cost(x, jnp.where(here, b, a)) + problem.cost(x, jnp.where(here, a, b))
-        return ~(jnp.abs(parts - whole) > 1e-9 * (1.0 + size))
+        return ~(jnp.abs(parts - whole) > 1e-9 * size)
 
     return jax.vmap(swapped)(jnp.eye(a.shape[0], dtype=bool))
 
@@ -118,7 +118,7 @@ def _sums(problem: Problem, decisions: Array, thetas: PyTree) -> Bool[Array, "k 
 
         start = cost(a)
         parts = jax.vmap(moved)(jnp.arange(a.size))
-        size = 1.0 + jnp.abs(start) + jnp.sum(jnp.abs(parts))
+        size = jnp.abs(start) + jnp.sum(jnp.abs(parts))
         return ~(jnp.abs(cost(b) - start - jnp.sum(parts)) > 1e-9 * size)  # NaN says nothing
 
     keys = random.split(random.key(0), (decisions.shape[0], 2))
@@ -141,5 +141,6 @@ def costs_by_item(
     without = jax.vmap(lambda keep: jax.vmap(cost)(x * keep, xi * keep), out_axes=1)(keep)
     nothing = float(cost(jnp.zeros(d), jnp.zeros(d)))
     each = whole[:, None] - np.asarray(without) + nothing / d
-    adds_up = np.abs(each.sum(axis=1) - whole) <= 1e-9 * (1.0 + np.abs(whole))
+    size = np.abs(whole) + np.sum(np.abs(each), axis=1)
+    adds_up = np.abs(each.sum(axis=1) - whole) <= 1e-9 * size
     return each if np.all(adds_up | np.isnan(whole)) else whole[:, None]

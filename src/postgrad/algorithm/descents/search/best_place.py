@@ -3,17 +3,18 @@
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.judgement import Judgement
 from postgrad.algorithm.descents.search.local_step import (
+    Lane,
     after_look,
     bracketed,
     measured_update,
     secant_update,
 )
-from postgrad.algorithm.descents.search.looks import Kind, Seen, known_error, standard_error
+from postgrad.algorithm.descents.search.looks import Kind, Look, Seen, known_error, standard_error
 from postgrad.algorithm.descents.search.places import GROUPS
 from postgrad.algorithm.descents.search.state import Carry, Held
 
@@ -44,6 +45,7 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         composed, gains = _best_of_lines(on, carry, seen)
         wider = jnp.maximum(lane.reach, 0.5 * jnp.abs(move))
         lane = lane._replace(reach=jnp.where(composes & good, wider, lane.reach))
+    lane = lane._replace(bend=jnp.where(_knows_nothing(on, look), _guess(lane, seen), lane.bend))
     from_lane = judge & good
     lane = lane._replace(
         bend=jnp.where(from_lane, lanes.bend[candidate], lane.bend),
@@ -61,7 +63,7 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     matrix = carry.matrix
     if not on.objective.additive:
         unknown_yet = from_lane & (on.stage.plan.number == 1)
-        afresh = (switched & judge) | unknown_yet
+        afresh = (switched & judge) | unknown_yet | _knows_nothing(on, look)
         matrix = _matrix_after(on, carry, seen, jnp.where(afresh, lane.bend, jnp.nan))
         probe = look.is_of(Kind.PROBE)
         lane = lane._replace(bend=jnp.where(probe, jnp.diagonal(matrix), lane.bend))
@@ -75,6 +77,20 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         held=held, slack=judgement.slack, matrix=matrix, compass=compass, others=others,
         composed=composed, gains=gains, switched=carry.switched | switched,
     )  # fmt: skip
+
+
+def _knows_nothing(on: Ground, look: Look) -> Bool[Array, ""]:
+    return look.is_of(Kind.HOME) & (on.stage.plan.number == 1)
+
+
+def _guess(lane: Lane, seen: Seen) -> Float[Array, " d"]:
+    """A first curvature of each coordinate, in the problem's own units of x and of cost."""
+    costs = jnp.abs(seen.slope) * lane.reach
+    # Where a coordinate has no slope, that of the others; where none has, the size of the cost.
+    usual = jnp.mean(costs)
+    usual = jnp.where(usual > 0.0, usual, seen.size)
+    costs = jnp.where(costs > 0.0, costs, jnp.where(usual > 0.0, usual, 1.0))
+    return costs / jnp.square(lane.reach)
 
 
 def _matrix_after(on: Ground, carry: Carry, seen: Seen, afresh: Float[Array, " d"]) -> Array:

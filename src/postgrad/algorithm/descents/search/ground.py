@@ -2,6 +2,7 @@
 
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -63,7 +64,7 @@ class Ground:
 
     def __init__(self, stage: Stage, x: Decision, state: Track):
         plan, objective = stage.plan, stage.objective
-        self.stage, self.objective, self.x, self.state = stage, objective, x, state
+        self.stage, self.objective, self.x = stage, objective, x
         self.feasible = objective.problem.feasible
         self.lanes = lane_count(plan)
         self.groups = math.gcd(self.lanes, GROUPS)
@@ -89,6 +90,10 @@ class Ground:
         self.begins = (t < _FIRST) & self.scans
         self.places = lax.cond(self.scans, self._places, self._no_places)
         self.ends = window(self.feasible, x)
+        # Before anything is known, steps are as long as the even places of a scan are apart.
+        unknown = jnp.maximum((self.ends[1] - self.ends[0]) / (EACH * GROUPS // 2), 1e-300)
+        reach = jnp.where(t == 1, unknown, state.reach)
+        self.state = eqx.tree_at(lambda state: state.reach, state, reach)
         self.fresh = fresh_places(self.feasible, x, self.ends, t)
 
     def _schedule(self) -> Schedule:

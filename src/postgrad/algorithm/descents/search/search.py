@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import (
     Outlook,
@@ -22,15 +22,14 @@ from postgrad.algorithm.decision_uncertainty import (
 )
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
 from postgrad.algorithm.descents.search.ground import Ground
-from postgrad.algorithm.descents.search.local_step import FAR, saving
+from postgrad.algorithm.descents.search.local_step import FAR, quadratic_step, saving
 from postgrad.algorithm.descents.search.looks import standard_error
 from postgrad.algorithm.descents.search.loop import look_around
 from postgrad.algorithm.descents.search.places import GROUPS
-from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Track, root
+from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Carry, Track, root
 from postgrad.algorithm.sampled_objective import draw_thetas
 from postgrad.beliefs import Belief
 from postgrad.numerics.lattice_keys import purpose
-from postgrad.numerics.small_matrices import positive_solve
 from postgrad.problem.problem import Decision
 
 _BLOCKED = 0.5  # the share of single thetas whose steps all failed from which on they tell nothing
@@ -120,8 +119,7 @@ class Search(Descent):
         ideal = end.lanes.x - jnp.mean(end.lanes.x, axis=0)
         sigma = jnp.mean(cost_of(ideal))
         off = held.slopes - jnp.mean(held.slopes, axis=0)
-        wrong = off / bend if objective.additive else positive_solve(bends, off)
-        wrong = jnp.clip(wrong, -lane.reach, lane.reach)
+        wrong = _steps_by_groups(ground, end, off, bend)
         groups = ground.groups
         noise = jnp.sum(cost_of(wrong)) / max(groups * (groups - 1), 1)
         size, new = stage.size, stage.rows
@@ -183,3 +181,16 @@ class Search(Descent):
         reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * (high - low)))
         track = Track(bend, end.matrix, reach, left, end.others, end.explained)
         return x_next.reshape(x.shape), track, course, shown
+
+
+def _steps_by_groups(on: Ground, end: Carry, off: Array, bend: Array) -> Float[Array, "G d"]:
+    """How far each group of draws would go on from the best place, by its own slope."""
+    lane = end.held.lane
+    if on.objective.additive:
+        return jnp.clip(-off / bend, -lane.reach, lane.reach)
+    # Curvature is known in feasible directions only: a step must stay feasible to mean anything.
+    return jax.vmap(
+        lambda slope: quadratic_step(
+            on.feasible, on.x.shape, lane._replace(slope=slope), end.matrix
+        )
+    )(lane.slope + off)
