@@ -75,15 +75,13 @@ class StoredStream:
     @property
     def is_whole(self) -> bool:
         """Whether all that there is to tell is stored: not by earlier versions, nor at first."""
-        if (
-            self.stage == 0
-            or not self._told.keys() >= _TOLD
-            or not read_moments(self._told, "after")
-        ):
-            return False
-        _, batch = next(self._store.batches(self.stage, self.stage))
-        whole = size_of_answer(*self._shapes) == len(batch.answer)
-        return whole and not np.isnan(self._start).any()
+        with self._database.reading():
+            told = self._told
+            if self.stage == 0 or not told.keys() >= _TOLD or not read_moments(told, "after"):
+                return False
+            _, batch = next(self._store.batches(self.stage, self.stage))
+            known = not np.isnan(self._start).any()
+            return bool(known) and size_of_answer(*self._shapes) == len(batch.answer)
 
     @property
     def decision(self) -> np.ndarray:
@@ -93,7 +91,8 @@ class StoredStream:
     @property
     def interval(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Where the best decision lies, with 95 % entry by entry; None where nothing tells."""
-        return interval_of(self._outlook)
+        with self._database.reading():
+            return interval_of(self._outlook)
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
