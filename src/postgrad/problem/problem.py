@@ -14,9 +14,10 @@ from jaxtyping import Array, Bool, Float, PyTree
 from numpyro.distributions.constraints import is_dependent
 
 from postgrad.distributions.density import log_density
-from postgrad.errors import CostError, FeasibleSetError, ModelError
+from postgrad.errors import CostError, FeasibleSetError, ModelError, SettingError
 from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.module import Module
+from postgrad.numerics.validate import as_key, on_device
 from postgrad.problem.feasible import FeasibleSet, Reals
 
 # How many decisions near the first one an assumption is tried on, and how many all over the set;
@@ -74,10 +75,12 @@ class Problem(Module):
 
     def near(self, x: Decision) -> Float[Array, "k ..."]:
         """Feasible decisions near x."""
-        noise = random.normal(random.key(0), (NEAR, *x.shape))
+        # By NumPy but for the draws and the projection, so that little is compiled.
+        noise = np.asarray(random.normal(as_key(0, SettingError), (NEAR, *x.shape)))
         scales = np.geomspace(0.01, 1.0, NEAR).reshape(-1, *(1,) * x.ndim)
-        steps = (1.0 + jnp.max(jnp.abs(x))) * scales * noise
-        return jax.vmap(self.feasible.project)(x + steps)
+        middle = np.asarray(x)
+        steps = (1.0 + np.max(np.abs(middle))) * scales * noise
+        return _nearest(self.feasible, middle + steps)
 
     def decisions(self, x: Decision, thetas: PyTree) -> Float[Array, "k ..."]:
         """Decisions to try an assumption on: those near x, then some all over the feasible set.
@@ -86,12 +89,12 @@ class Problem(Module):
         their distances from x spread evenly on a logarithmic scale. Those at which the model is not
         proper at some of the thetas (along the leading axis) are left out.
         """
-        far = jnp.asarray(_all_over(self.feasible, np.asarray(x)))
+        far = _all_over(self.feasible, np.asarray(x))
         count = jax.tree.leaves(thetas)[0].shape[0]
         chosen = np.linspace(0, count - 1, min(count, _THETAS)).astype(int)
-        some = jax.tree.map(lambda leaf: leaf[chosen], thetas)
+        some = jax.tree.map(lambda leaf: np.asarray(leaf)[chosen], thetas)
         proper = [np.asarray(_are_proper_at(m, far, some)).all(1) for m in self.models.values()]
-        return jnp.concatenate([self.near(x), far[np.all(proper, axis=0)]])
+        return on_device(np.concatenate([self.near(x), far[np.all(proper, axis=0)]]))
 
     def check_models(self, x: Decision, thetas: PyTree) -> dict[str, Array]:
         """Try the model, and the observation model, at x and each theta; see `check`.
@@ -119,6 +122,12 @@ class Problem(Module):
             raise CostError(f"cost(x, xi) must be finite, got {cost} at x = {x}, xi = {xi}")
 
 
+@eqx.filter_jit
+def _nearest(feasible: FeasibleSet, points: Float[Any, "k ..."]) -> Float[Array, "k ..."]:
+    """The feasible decision that is nearest to each point."""
+    return jax.vmap(feasible.project)(points)
+
+
 def _all_over(feasible: FeasibleSet, x: np.ndarray) -> Float[np.ndarray, "k ..."]:
     """Feasible decisions as far as the set reaches; see `Problem.decisions`."""
     step = 1.0 + np.max(np.abs(x))
@@ -128,7 +137,7 @@ def _all_over(feasible: FeasibleSet, x: np.ndarray) -> Float[np.ndarray, "k ..."
     rng, column = np.random.default_rng(0), (-1, *(1,) * x.ndim)
     share = rng.random((_FAR, *x.shape))
     share[::3] = np.linspace(0.0, 1.0, len(share[::3])).reshape(column)  # the diagonal
-    ends = np.asarray(jax.vmap(feasible.project)(jnp.asarray(low + share * (high - low))))
+    ends = np.asarray(_nearest(feasible, low + share * (high - low)))
     # The set is convex, so what lies between is feasible.
     length = np.maximum(np.abs(ends - x).reshape(_FAR, -1).max(axis=1), step)
     shorter = (step / length) ** rng.permutation(np.linspace(0.0, 1.0, _FAR))
@@ -273,7 +282,7 @@ def _are_proper(model: Model, x: Decision, thetas: PyTree) -> tuple[Bool[Array, 
 
 
 @eqx.filter_jit
-def _are_proper_at(model: Model, xs: Float[Array, "k ..."], thetas: PyTree) -> Bool[Array, "k n"]:
+def _are_proper_at(model: Model, xs: Float[Any, "k ..."], thetas: PyTree) -> Bool[Array, "k n"]:
     return jax.vmap(lambda x: jax.vmap(lambda theta: _is_proper(model, x, theta)[0])(thetas))(xs)
 
 
