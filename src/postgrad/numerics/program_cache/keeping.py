@@ -51,7 +51,10 @@ def cache(folder: str | os.PathLike[str] | None = None, *, limit_mb: float = 512
         own = own_folder(default_folder() if folder is None else Path(folder))
     except OSError:
         return None
-    _hand_over(ProgramFiles(own, int(limit_mb * _MEGABYTE)))
+    try:
+        _hand_over(ProgramFiles(own, int(limit_mb * _MEGABYTE)))
+    except ImportError:  # a version of JAX that has no such object
+        return None
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return own
