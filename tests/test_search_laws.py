@@ -18,22 +18,24 @@ class Bent(eqx.Module):
     """(z - xi)'M(z - xi) + 1e-1 |z - 1|^4 for z = units * x: both coordinates interact."""
 
     units: jax.Array
+    price: jax.Array
 
     def __call__(self, x, xi):
         z = x * self.units
         gap = z - xi
         mixed = gap[0] ** 2 + 2.0 * gap[1] ** 2 + gap[0] * gap[1]
-        return mixed + 0.1 * jnp.sum((z - 1.0) ** 4)
+        return self.price * (mixed + 0.1 * jnp.sum((z - 1.0) ** 4))
 
 
 class Kinked(eqx.Module):
     """Over- and underage, coordinate by coordinate, for z = units * x: it adds over coordinates."""
 
     units: jax.Array
+    price: jax.Array
 
     def __call__(self, x, xi):
         gap = x * self.units - xi
-        return jnp.sum(jnp.where(gap > 0, gap, -4.0 * gap))
+        return self.price * jnp.sum(jnp.where(gap > 0, gap, -4.0 * gap))
 
 
 def noisy(x, theta):
@@ -54,11 +56,11 @@ def begun(algorithm, belief, x):
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), state)
 
 
-def in_units(cost, units):
-    """The decisions of two stages, in the units of z."""
+def in_units(cost, units, price=1.0):
+    """The decisions of two stages, in the units of z; costs are in units of 1 / price."""
     units = np.asarray(units)
     low, high, start = (np.asarray(each) / units for each in ([-4, -3], [9, 5], [-4, 2.5]))
-    problem = pg.Problem(cost(jnp.asarray(units)), noisy, pg.feasible.Box(low, high))
+    problem = pg.Problem(cost(jnp.asarray(units), jnp.asarray(price)), noisy, pg.feasible.Box(low, high))
     algorithm = pg.BayesianSGD(problem)
     state = begun(algorithm, pg.beliefs.Normal([0.0, 0.0], [2.0, 2.0]), start)
     found = []
@@ -75,6 +77,9 @@ def test_decisions_do_not_depend_on_units(cost):
     assert np.abs(plain[0] - [-4, 2.5]).min() > 0.1  # both have moved
     for units in ([1e-6, 1e6], [1e6, 1e-6], [1e6, 1e6], [1e-6, 1e-3], [1e3, 1.0]):
         np.testing.assert_allclose(in_units(cost, units), plain, rtol=1e-6, err_msg=str(units))
+    for price in (1e-9, 1e9):
+        other = in_units(cost, [1.0, 1.0], price)
+        np.testing.assert_allclose(other, plain, rtol=1e-6, err_msg=f"price {price}")
 
 
 PRIORS = [(0.0, 1.0), (5.0, 0.1), (-3.0, 100.0)]

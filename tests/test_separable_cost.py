@@ -55,6 +55,7 @@ def test_other_sums_over_coordinates_are_seen():
 )
 def test_costs_that_mix_coordinates_are_not_taken_for_sums(cost):
     assert not adds(cost)
+    assert not adds(lambda x, xi: 1e-12 * cost(x, xi))  # in any unit of cost
 
 
 def test_tail_loss_of_a_portfolio_mixes_coordinates():

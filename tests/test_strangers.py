@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 import postgrad as pg
 
@@ -172,3 +172,58 @@ def test_a_world_that_changes_is_followed_at_once(under, after, most):
         own, *others = costs @ chances
         if t >= 5:
             assert own <= 1.05 * min(others), t
+
+
+def test_a_portfolio_keeps_to_the_feasible_directions():
+    """On a simplex, curvature across it is unknown, and must not pass for simulation noise."""
+    d, caution, rng = 10, 5.0, np.random.default_rng(1)
+    mean, factors = rng.normal(0.005, 0.01, d), rng.normal(0.0, 0.03, (d, 4))
+    covariance = factors @ factors.T + np.diag(rng.uniform(0.01, 0.05, d) ** 2)
+    problem = pg.Problem(
+        lambda x, r: 1e-9 * (-r @ x + caution * (r @ x) ** 2),
+        lambda x, theta: dist.MultivariateNormal(theta["mean"], theta["covariance"]),
+        pg.feasible.Simplex(1.0),
+    )
+    count, nu = 1.0, d + 5.0
+    psi = np.eye(d) * 0.0025 * (nu - d - 1)
+    belief = pg.beliefs.NormalInverseWishart(np.zeros(d), count, nu, psi)
+    agent, rows = pg.Agent(problem, belief, x=np.eye(d)[-1]), np.zeros((0, d))
+    for _ in range(6):
+        batch = rng.multivariate_normal(mean, covariance, 5)
+        x, rows = np.asarray(agent.observe(batch)), np.vstack([rows, batch])
+        n, average = len(rows), rows.mean(axis=0)
+        m = n * average / (count + n)
+        scatter = psi + (rows - average).T @ (rows - average)
+        scatter += count * n / (count + n) * np.outer(average, average)
+        spread = scatter / (nu + n - d - 1) * (1 + 1 / (count + n)) + np.outer(m, m)
+        least = _least_on_simplex(-m, 2 * caution * spread)
+        assert -m @ x + caution * x @ spread @ x - least <= 0.01 * abs(least)
+
+
+def _least_on_simplex(slope, matrix):
+    """min g'x + x'A x / 2 on the simplex, by scipy."""
+    d = len(slope)
+    found = optimize.minimize(
+        lambda x: 100 * (slope @ x + 0.5 * x @ matrix @ x),
+        np.full(d, 1 / d),
+        jac=lambda x: 100 * (slope + matrix @ x),
+        bounds=[(0, 1)] * d,
+        constraints=[{"type": "eq", "fun": lambda x: x.sum() - 1, "jac": np.ones_like}],
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 500},
+    )
+    return found.fun / 100
+
+
+def test_decisions_at_a_kink_are_averaged_once_the_posterior_has_settled():
+    """Each stage's draws resolve a kink no better than their spacing; stages together do."""
+    problem = pg.Problem(
+        lambda x, xi: jnp.maximum(x - xi, 0.0) + 3.0 * jnp.maximum(xi - x, 0.0),
+        lambda x, theta: dist.Normal(theta, 2.0, validate_args=False),
+        pg.feasible.Box(0.0, 50.0),
+    )
+    agent = pg.Agent(problem, pg.beliefs.Known(20.0), x=10.0)
+    rng = np.random.default_rng(0)
+    found = [float(agent.observe(rng.normal(20.0, 2.0, 1))) for _ in range(40)]
+    assert np.abs(np.diff(found[30:])).max() < 1e-4
+    assert abs(found[-1] - (20.0 + 2.0 * stats.norm.ppf(0.75))) < 2e-3

@@ -159,3 +159,14 @@ def test_other_laws_have_none(name):
 def test_what_is_summed_over_needs_none():
     assert not sees_tails(lambda x, theta: dist.Bernoulli(theta), 0.3, gradient=Enumerate())
     assert not sees_tails(lambda x, theta: dist.Bernoulli(theta), 0.3)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(8, 256), (4, 512), (2, 1024)])
+def test_weights_that_are_divided_by_their_mean_keep_the_distribution(rows, columns):
+    """The draws of each theta count as much as those of any other, and together they are as u."""
+    v = tails.balanced(lattice_bits(random.key(3), rows * columns, 1) * 2.0**-64, SHARE, rows)
+    u, density = (np.asarray(each).reshape(rows, columns) for each in tails.stretched(v, SHARE))
+    weights = 1.0 / density
+    weights = weights / weights.mean(axis=0)
+    for level in (1e-4, 0.01, 0.25, 0.5, 0.75, 0.9, 0.99):
+        assert abs((weights * (u < level)).mean() - level) < 1.5 / (rows * columns)

@@ -25,7 +25,7 @@ from postgrad.distributions.counts import by_inversion
 from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import even_keys, lattice_bits, table_keys
-from postgrad.numerics.tails import stretched
+from postgrad.numerics.tails import balanced, stretched
 from postgrad.problem.problem import Decision, Problem
 
 # The dimension of theta, which must be none of those of xi. Powers of the multiplier repeat, with a
@@ -158,7 +158,8 @@ class SampledObjective(eqx.Module):
         if not self.tails or count % 2 or half & (half - 1):
             keys = even_keys(law.sample, key, (count, columns)).T
             return keys, jnp.ones((columns, count))
-        u, density = stretched(lattice_bits(key, half, 1) * 2.0**-64, _FAR_OUT)
+        even = lattice_bits(key, half, 1) * 2.0**-64
+        u, density = stretched(balanced(even, _FAR_OUT, count // 2), _FAR_OUT)
         bits = jnp.minimum(u * 2.0**64, 2.0**64 - 2048.0).astype(np.uint64)  # the last float below
         bits = bits.reshape(count // 2, columns, 1)
         bits, weights = (

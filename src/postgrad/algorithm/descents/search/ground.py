@@ -27,7 +27,7 @@ from postgrad.problem.problem import Decision
 
 _APART = 6  # steps from the best place of each group
 _LONGER = 3  # times as many steps at most as are usual, and again where the minimum is far off
-_SINGLE, _FIRST_SINGLE = 3, 8  # steps towards the optimum of a single theta
+_SINGLE, _FIRST_SINGLE = 3, 16  # steps towards the optimum of a single theta
 _SELDOM = 16  # a scan at every so-many-th stage, and at stages 1, 2, 4 and 8
 _PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
 _FIRST = 10  # the first stages, in which little is known

@@ -12,6 +12,7 @@ from postgrad.algorithm.descents.search.state import Carry
 
 _BEYOND_NOISE = 2.0  # standard errors
 _ROUNDING = 1e-11  # of a mean cost
+_CLEAR = 2.0  # times what a step saves: what values may be off if coordinates are put together
 
 
 class Judgement(NamedTuple):
@@ -65,15 +66,17 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
         return Judgement(good, good, seen.value, seen.values, explained, elsewhere, jnp.zeros(()))
     # Each coordinate is judged by itself, until the last step looks at what that made.
     last = near & look.last & (carry.slack > 0.0)
-    alone = near & ~last & carry.explained & explained & finite
     parts, change = taken_by_coordinate(held.lane, look.at[0], seen.slope)
+    bend = 0.5 * jnp.abs((seen.slope - held.lane.slope) * move)
+    # A coordinate that overshoots far could hide that another one meets a jump.
+    clear = jnp.sum(bend) <= -_CLEAR * change
+    alone = near & ~last & carry.explained & explained & finite & clear
     taken = jnp.where(alone, parts, good | last)
     # Where all coordinates are taken, nothing was put together.
     guessed = alone & ~(jnp.all(parts | (move == 0.0)) & lower)
     value = jnp.where(guessed, held.lane.value + change, seen.value)
     shares = 0.5 * (seen.slopes + held.slopes) * move
     values = jnp.where(guessed, held.values + shares @ taken, seen.values)
-    bend = 0.5 * jnp.abs((seen.slope - held.lane.slope) * move)
     slack = jnp.where(guessed, carry.slack + jnp.sum(jnp.where(taken, bend, 0.0)), 0.0)
     good = good | alone | last
     slack = jnp.where(good, slack, carry.slack)

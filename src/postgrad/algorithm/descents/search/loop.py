@@ -48,6 +48,7 @@ def look_around(on: Ground) -> Carry:
         steady=jnp.asarray(False),
         rested=jnp.asarray(False),
         least=jnp.full(on.groups, jnp.inf),
+        least_near=jnp.full(on.groups, jnp.inf),
         others=state.others,
         recalled=x,
         hope=jnp.zeros(()),
@@ -81,7 +82,7 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     values = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.values), jnp.inf, seen.values)
     lower = seen.values - carry.held.values
     lowest = jnp.argmin(jnp.where(jnp.isnan(lower), jnp.inf, lower))
-    recall, near = look.is_of(Kind.RECALL), look.is_of(Kind.NEAR)
+    home, recall, near = (look.is_of(kind) for kind in (Kind.HOME, Kind.RECALL, Kind.NEAR))
     changed = jnp.abs(jnp.log(after.held.lane.bend / carry.held.lane.bend))
     after = after._replace(
         recalled=jnp.where(recall, look.at[lowest], carry.recalled),
@@ -91,7 +92,8 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
         stepped=jnp.where(near, judgement.good, carry.stepped),
         steady=near & jnp.all(changed < _SAME),
         least=jnp.minimum(carry.least, values),
-        home=jnp.where(look.is_of(Kind.HOME), here, carry.home),
+        least_near=jnp.minimum(carry.least_near, jnp.where(home | near, values, jnp.inf)),
+        home=jnp.where(home, here, carry.home),
     )
     after = _unless_idle(on, carry, after)
     after = with_lanes(on, carry, after, seen, reading)

@@ -34,8 +34,9 @@ from postgrad.problem.problem import Decision
 
 _BLOCKED = 0.5  # the share of single thetas whose steps all failed from which on they tell nothing
 _NOTHING = 1e-9  # what is not worth a step, as a share of the cost
+_SAME_PLACE = 1e-9  # optima that are nearer to each other, relative to x, differ by rounding
 _NEWS = 9.0  # a move of this many times its expected square is news, not noise
-_RESTLESS, _UNRESOLVED = 0.02, 0.02  # shares of the cost from which on a stage warns
+_RESTLESS, _UNRESOLVED = 0.02, 0.01  # shares of the cost from which on a stage warns
 
 
 class Search(Descent):
@@ -105,10 +106,14 @@ class Search(Descent):
         held, lane, flat = end.held, end.held.lane, x.ravel()
         # Curvature over the distance that single thetas put between their optima: between two kinks
         # the last steps may have met none, and at a kink any.
-        apart = end.lanes.x - lane.x
-        square = jnp.sum(jnp.square(apart), axis=0)
-        bend = jnp.sum(jnp.abs(end.scouted.slopes * apart), axis=0) / square
-        bend = jnp.where((square > 0.0) & jnp.isfinite(bend) & (bend > 0.0), bend, lane.bend)
+        ideal = end.lanes.x - jnp.mean(end.lanes.x, axis=0)
+        differ = end.scouted.slopes - jnp.mean(end.scouted.slopes, axis=0)
+        square = jnp.sum(jnp.square(ideal), axis=0)
+        bend = jnp.sum(jnp.abs(differ * ideal), axis=0) / square
+        low, high = ground.ends
+        rounding = _SAME_PLACE * jnp.maximum(jnp.abs(lane.x), 1e-6 * (high - low))
+        known = square > jnp.square(rounding)
+        bend = jnp.where(known & jnp.isfinite(bend) & (bend > 0.0), bend, lane.bend)
         bends = bend if objective.additive else end.matrix
 
         def cost_of(move: Array) -> Array:  # s'A s / 2
@@ -116,16 +121,20 @@ class Search(Descent):
             return 0.5 * jnp.sum(bent * move, axis=-1)
 
         # Sigma, R and the news, each as a cost.
-        ideal = end.lanes.x - jnp.mean(end.lanes.x, axis=0)
         sigma = jnp.mean(cost_of(ideal))
         off = held.slopes - jnp.mean(held.slopes, axis=0)
         wrong = _steps_by_groups(ground, end, off, bend)
         groups = ground.groups
         noise = jnp.sum(cost_of(wrong)) / max(groups * (groups - 1), 1)
+        if ground.has_values:
+            # At kinks a curvature may be any, but what groups would have preferred is seen.
+            preferred = jnp.mean(held.values - end.least_near) / groups
+            noise = jnp.where(preferred > noise, preferred, noise)
         size, new = stage.size, stage.rows
         moved = jnp.where(jnp.isfinite(size), sigma * new / jnp.maximum(size - new, 0.0), 0.0)
         expected = state.variance + moved
-        far = cost_of(lane.x - flat) > _NEWS * (expected + noise)
+        saved = 0.5 * jnp.sum((end.home[0] + lane.slope) * (flat - lane.x))
+        far = saved > _NEWS * (expected + noise)
         whole = groups == 1 or objective.has_fixed_kinks(stage.thetas, x)
         expected = jnp.where(far | end.switched | end.jumped | whole, FAR, expected)
         gain = jnp.where(expected < FAR, expected / (expected + noise), 1.0)
@@ -136,7 +145,9 @@ class Search(Descent):
 
         told = end.scouted
         scale = jnp.maximum(jnp.abs(lane.value), jnp.mean(jnp.abs(told.costs)))
-        gap = jnp.mean(held.values - end.least) / groups
+        # Of a cost that jumps, the noise of the minimum falls with the number of draws to the power
+        # 2/3 alone (Kim and Pollard, 1990).
+        gap = jnp.mean(held.values - end.least) / groups ** jnp.where(end.jumped, 2 / 3, 1.0)
         ahead = saving(lane._replace(bend=bend), end.matrix, end.step)
         settled = ahead <= 0.1 * (sigma + noise) + _NOTHING * scale
         # At kinks, and where the cost jumps, what slopes promise is not to be had.
@@ -159,12 +170,12 @@ class Search(Descent):
         if ground.lanes >= FEWEST_SCOUTS:
             decision = x_next.reshape(x.shape)
             key = purpose(root(stage.plan), 2)
-            saved = worth(
+            information = worth(
                 objective.problem, decision, ground.scouts, told.slopes, course.curvature,
                 stage.rows, stage.size, key,
             )  # fmt: skip
             varies = cost_deviation(objective.problem, decision, ground.scouts, purpose(key, 0))
-            shown = outlook(decision, end.lanes.x, end.lanes.value, told, varies, saved)
+            shown = outlook(decision, end.lanes.x, end.lanes.value, told, varies, information)
             # By slopes, nobody finds the best decision of a theta where costs jump or bend sharply.
             stands = jnp.all(end.lanes.x == lane.x, axis=1)
             steps = end.look.at - end.lanes.x
@@ -176,7 +187,6 @@ class Search(Descent):
             nothing = eqx.tree_at(lambda o: o.aleatoric, nothing, shown.aleatoric)
             shown = jax.tree.map(lambda new, old: jnp.where(lost, new, old), nothing, shown)
         spread = jnp.std(end.lanes.x, axis=0)
-        low, high = ground.ends
         reach = 4.0 * jnp.maximum(jnp.maximum(spread, jnp.abs(x_next - flat)), jnp.abs(end.step))
         reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * (high - low)))
         track = Track(bend, end.matrix, reach, left, end.others, end.explained)

@@ -74,6 +74,7 @@ class Carry(NamedTuple):
         steady: Whether the last step met about the curvature that was expected.
         rested: Whether steps from the best place have nothing left to save.
         least: The least value that each group of draws has seen.
+        least_near: The same at x_t and at steps from the best place.
         others: Places that are remembered: see `Track`.
         recalled: The best of these by the group that looked at it.
         hope: By how much F is lower there, by the same group; negative if it is.
@@ -99,6 +100,7 @@ class Carry(NamedTuple):
     steady: Bool[Array, ""]
     rested: Bool[Array, ""]
     least: Float[Array, " G"]
+    least_near: Float[Array, " G"]
     others: Float[Array, "8 d"]
     recalled: Float[Array, " d"]
     hope: Float[Array, ""]
