@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from first_decision import BARS, HERE, fresh, processor_of_children
+from start import AGAIN, COLD, KEPT, READING, WARM
 
 ROOT = HERE.parent
 POSTGRAD = [sys.executable, "-c", "from postgrad.cli import main; main()"]
@@ -45,7 +46,6 @@ QUADRATICS = [
     "quadratic-1d-dependent",
     "quadratic-2d-dependent",
 ]
-ITEM = ("--item", "steak")
 # Of each theme of the gallery a problem or two.
 HARD = ["advertising", "two-segments", "stockout-jump", "fixed-cost", "choke-price", "four-nines",
         "spare-part", "unlike-units", "eight-newsvendors", "twenty-on-a-budget", "three-branches",
@@ -128,10 +128,6 @@ def seconds_of(*arguments: str) -> float:
     while len(times) < 3 and times[0] < SHORT:
         times.append(fresh([sys.executable, *arguments])[1])
     return min(times)
-
-
-def importing_jax() -> float:
-    return seconds_of("-c", "import jax")
 
 
 def by_hand() -> float:
@@ -232,29 +228,16 @@ def backtest_processor() -> tuple[float, str]:
     return result["all"], f"first line of progress after {first:.1f} s"
 
 
-@once
-def stored_decisions() -> tuple[str, Path]:
-    """A file of decisions of a short history, for the commands that only read."""
-    folder = Path(tempfile.mkdtemp(prefix="standing-"))
-    rows = (ROOT / "examples" / "yaz.csv").read_text().splitlines()[:6]
-    (folder / "rows.csv").write_text("\n".join(rows) + "\n")
-    specification = str(ROOT / "examples" / "yaz.toml")
-    arguments = ["run", specification, str(folder / "rows.csv"), "--state", str(folder / "s.db")]
-    fresh([*POSTGRAD, *arguments])
-    return specification, folder
-
-
-def start(name: str, *options: str) -> tuple[float, str]:
+def start(name: str) -> tuple[float, str]:
     """Processor seconds of a command over those of `import jax`."""
-    arguments = [name]
-    if name != "--help":
-        specification, folder = stored_decisions()
-        arguments += [specification, "--state", str(folder / "s.db"), *options]
-        arguments = [argument.replace("FOLDER", str(folder)) for argument in arguments]
-        if name == "run":
-            arguments.insert(2, str(folder / "rows.csv"))
-    seconds = seconds_of(*POSTGRAD[1:], *arguments)
-    return seconds / importing_jax(), f"{seconds:.2f} s"
+    result = benchmark("start.py")["commands"][name]
+    return result["ratio"], f"{result['processor_s']:.2f} s; {result['wall_s']:.2f} s on the clock"
+
+
+def kept(name: str) -> tuple[float, str]:
+    """Processor seconds with programs kept on disk over those by hand without."""
+    result = benchmark("start.py")["kept"][name]
+    return result["ratio"], f"{result['processor_s']:.2f} s; {result['wall_s']:.2f} s on the clock"
 
 
 def demo(name: str, horizon: int) -> tuple[float, str]:
@@ -338,22 +321,29 @@ ROWS = [
           lambda law=law: counts(law)) for law in ("binomial", "poisson")),
     Row("backtest/seconds", "36 items x 1,200 days, processor seconds", "<= 30",
         backtest_processor, recorded=81.0, noise=0.5),
-    Row("start/help", "postgrad --help / import jax", "<= 1", lambda: start("--help")),
-    Row("start/decide", "decide / import jax", "<= 1", lambda: start("decide"), recorded=8.6),
-    Row("start/export", "export of the history / import jax", "<= 1",
-        lambda: start("export", "FOLDER/history.csv", *ITEM), recorded=8.7),
-    Row("start/explain", "explain of one item / import jax", "<= 4",
-        lambda: start("explain", *ITEM), recorded=45.0),
-    Row("start/plot", "plot of one item / import jax", "<= 4",
-        lambda: start("plot", "--out", "FOLDER/plots", *ITEM), recorded=53.0),
-    Row("start/run", "run again, nothing new / import jax", "<= 4",
-        lambda: start("run"), recorded=9.0),
     Row("demo/first-figure", "make demo, first table and figure, seconds", "<= 20",
         lambda: whole_demo("first_figure_s")),
     Row("demo/total", "make demo, seconds", "<= 180", lambda: whole_demo("total_s")),
     Row("demo/silence", "make demo, longest silence in a log, seconds", "<= 10",
         lambda: whole_demo("silence_s")),
     Row("demo/page", "make demo, the page, MB", "<= 1.5", lambda: whole_demo("page_bytes", 1e6)),
+    *(Row(f"start/{name.strip('-').replace(' ', '-')}", f"{name} / import jax", f"<= {READING:g}",
+          lambda name=name: start(name))
+      for name in ("--help", "init", "decide", "history", "explain", "export", "error of form")),
+    Row("start/run-again", "run again, nothing new / import jax", f"<= {AGAIN:g}",
+        lambda: start("run, again")),
+    Row("start/plot", "plot of one item, programs on disk / import jax", f"<= {AGAIN:g}",
+        lambda: start("plot"), recorded=10.0),
+    Row("start/run-warm", "run, programs on disk / import jax", f"<= {WARM:g}",
+        lambda: start("run, warm"), recorded=8.0),
+    Row("start/run-other-numbers", "the same, other numbers / import jax", f"<= {WARM:g}",
+        lambda: start("run, other numbers"), recorded=7.9),
+    Row("start/run-cold", "run, no programs on disk / import jax", f"<= {COLD:g}",
+        lambda: start("run, cold"), recorded=27.1),
+    Row("kept/readme", "README's example, programs on disk / by hand", f"<= {KEPT['readme']:g}",
+        lambda: kept("readme"), recorded=1.7),
+    Row("kept/own-law", "own law, programs on disk / by hand", f"<= {KEPT['own law']:g}",
+        lambda: kept("own law"), recorded=2.8),
     *(Row(f"demo/{name}", "reproduce, 10 runs / program by hand", "<= 12",
           lambda name=name: demo(name, 1000)) for name in QUADRATICS),
     *(Row(f"demo/{name}", "reproduce, 10 runs / program by hand", "<= 35",

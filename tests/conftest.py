@@ -39,6 +39,7 @@ IS_FIRST = PROGRAMS is None
 if IS_FIRST:
     PROGRAMS = os.environ["POSTGRAD_TEST_PROGRAMS"] = tempfile.mkdtemp(prefix="postgrad-programs-")
 jax.config.update("jax_compilation_cache_dir", PROGRAMS)
+os.environ["POSTGRAD_CACHE"] = "off"
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

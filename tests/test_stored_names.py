@@ -10,6 +10,8 @@ import equinox as eqx
 import postgrad
 from postgrad.agent import stored_names
 from postgrad.agent.stored_names import FROZEN, class_name, field_name
+from postgrad.records.outlook import Outlook
+from postgrad.records.surprise import Surprise
 
 ROOMS = (
     "algorithm", "beliefs", "distributions", "monitoring", "numerics", "problem",
@@ -19,6 +21,7 @@ ROOMS = (
 
 def stored_classes():
     """All classes whose names may come into a file."""
+    yield from (Outlook, Surprise)  # trees of arrays that are no Modules
     for room in ROOMS:
         package = importlib.import_module(f"postgrad.{room}")
         found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")

@@ -5,9 +5,6 @@ from . import distributions as distributions
 from . import errors as errors
 from . import monitoring as monitoring
 from .agent.agent import Agent as Agent
-from .agent.explanation import Explanation as Explanation
-from .agent.record import Record as Record
-from .agent.record import Replay as Replay
 from .algorithm import descents as descents
 from .algorithm import gradients as gradients
 from .algorithm import outputs as outputs
@@ -17,9 +14,13 @@ from .algorithm import step_sizes as step_sizes
 from .algorithm.bayesian_sgd import BayesianSGD as BayesianSGD
 from .monitoring.identifiability import Diagnosis as Diagnosis
 from .monitoring.identifiability import diagnose as diagnose
+from .numerics.program_cache.keeping import cache as cache
 from .problem import feasible as feasible
 from .problem.items import Items as Items
 from .problem.problem import Problem as Problem
+from .records.explanation import Explanation as Explanation
+from .records.record import Record as Record
+from .records.record import Replay as Replay
 from .research import plots as plots
 from .research import problems as problems
 from .research import rivals as rivals

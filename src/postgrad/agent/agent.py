@@ -10,9 +10,9 @@ import numpy as np
 
 from postgrad.agent.affordable import affordable
 from postgrad.agent.changes.changing import Changing
-from postgrad.agent.changes.stream_events import Correction
 from postgrad.agent.explanation import in_short
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
+from postgrad.agent.moments import StoredMoments
 from postgrad.agent.shared_parts import shared_parts
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs import Belief
@@ -25,6 +25,7 @@ from postgrad.errors import (
 )
 from postgrad.monitoring.misspecification import MisspecificationWarning
 from postgrad.problem.problem import Problem
+from postgrad.records.stream_events import Correction
 from postgrad.store import Batch, Database, StaleStateError, Store
 
 Read = TypeVar("Read")
@@ -55,6 +56,7 @@ class Agent(Changing, AbstractContextManager["Agent"]):
         accept_change: bool = False,
         alpha: float = 1e-3,
         budget_ms: float | None = None,
+        notes: Any = None,
         **options: Any,
     ):
         """Start from a prior and an initial decision, or go on from a file.
@@ -71,6 +73,8 @@ class Agent(Changing, AbstractContextManager["Agent"]):
             alpha: The level of alarms: see `Monitor`.
             budget_ms: How long a stage may take. K is then as large as fits, found by timing two
                 values of it here and now; `iterations` tells what came out. A file remembers it.
+            notes: What the agent is made from, in JSON types. The file keeps it, with mean and
+                spread of what is believed, for programs that read without making an agent.
             **options: As for `BayesianSGD`: gradient, steps, risk, output, iterations, samples,
                 seed.
 
@@ -81,6 +85,7 @@ class Agent(Changing, AbstractContextManager["Agent"]):
         stream, self._shared = as_name(name, SettingError, "name"), isinstance(path, Database)
         self._database = path if isinstance(path, Database) else Database(path)
         self._alarms = self._before = None
+        self._notes, self._moments = notes, StoredMoments()
         try:
             with self._database.lock:
                 self._store = Store(self._database, stream)
@@ -145,7 +150,7 @@ class Agent(Changing, AbstractContextManager["Agent"]):
                     alarm, entry = new.alarm, self._past.entry(new, key, rows, in_force)
                     renewed = new.fixed_since == new.stage
                     fixed = self._codec.save_fixed(new) if renewed else None
-                    saved, events = self._codec.save(new), self._other_versions()
+                    saved, events = self._saved(new, self._now), self._other_versions()
                     head = self._store.append(self._head, entry, saved, fixed, events)
                     break
                 except (StaleStateError, PostgradError) as error:

@@ -7,10 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from postgrad.agent.changes.replaying import Past, Replaying
-from postgrad.agent.changes.stream_events import CHANGED, StreamEvent
-from postgrad.agent.explanation import Explanation, explain, interval_of
+from postgrad.agent.explanation import explain, interval_now
 from postgrad.agent.input_checks import as_name
-from postgrad.agent.record import Record, Replay
 from postgrad.agent.shared_parts import shared_parts
 from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
@@ -18,8 +16,12 @@ from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.errors import BatchError, SettingError
-from postgrad.monitoring.misspecification import Alarm, Monitor
+from postgrad.monitoring.misspecification import Monitor
 from postgrad.problem.problem import Problem
+from postgrad.records.alarm import Alarm
+from postgrad.records.explanation import Explanation
+from postgrad.records.record import Record, Replay
+from postgrad.records.stream_events import CHANGED, StreamEvent
 from postgrad.store import Database, StaleStateError, Store, StreamHead
 
 Read = TypeVar("Read")
@@ -79,7 +81,7 @@ class LookingBack:
     @property
     def interval(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Where the best decision lies, with 95 % entry by entry; None where nothing tells."""
-        return interval_of(self._now.info)
+        return interval_now(self._now)
 
     @property
     def monitor(self) -> Monitor:
@@ -94,19 +96,21 @@ class LookingBack:
                 self._alarms = self._past.alarms()
             return tuple(self._alarms)
 
-    def history(self, last: int | None = None) -> Iterator[Record]:
+    def history(self, last: int | None = None, *, first: int = 1) -> Iterator[Record]:
         """What was observed and decided, from the first batch to the last, read as it is asked for.
 
         Args:
             last: Only so many of the latest batches.
+            first: Only batches from this stage on.
 
         Raises:
             StoreError: At the first batch that is damaged, or if another process goes back in the
                 stream meanwhile.
         """
-        if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 0):
-            raise SettingError(f"last must be a whole number, got {last!r}")
-        return self._past.told(self._as_of_now(lambda: self._past.latest(self.stage, last)))
+        for name, value in (("last", last), ("first", first)):
+            if value is not None and (type(value) is not int or value < 0):
+                raise SettingError(f"{name} must be a whole number, got {value!r}")
+        return self._past.told(self._as_of_now(lambda: self._past.latest(self.stage, last, first)))
 
     def record(self, id: str) -> Record | None:  # noqa: A002
         """What came of the batch of that id; None if there was none.
@@ -125,16 +129,22 @@ class LookingBack:
         """
         return self._past.told(self._past.beliefs(stages))
 
-    def explain(self) -> Explanation:
-        """The decision, what moved it and what is uncertain about it; `str()` puts it in words."""
-        return self._as_of_now(self._explain)
+    def explain(self, *, shares: bool = False) -> Explanation:
+        """The decision, what moved it and what is uncertain about it; `str()` puts it in words.
 
-    def _explain(self) -> Explanation:
+        Args:
+            shares: Whether to compute how much of the last move was learning, and how much the
+                search that went on. It takes a search.
+        """
+        return self._as_of_now(lambda: self._explain(shares))
+
+    def _explain(self, shares: bool) -> Explanation:
         if self.stage > 0 and self._before is None:
             self._before = self._past.snapshot(self.stage - 1)
         record = next(self._past.records(self.stage, self.stage), None)
         events = self._past.events.all
-        return explain(self._stream, self._now, self._before, record, self.alarms, events)
+        parts = self._stream, self._now, self._before, record, self.alarms, events
+        return explain(*parts, shares=shares)
 
     @property
     def events(self) -> tuple[StreamEvent, ...]:

@@ -27,7 +27,9 @@ from postgrad.agent.stored_names import class_name, field_name, function_name
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs import Belief
 from postgrad.distributions.density import log_density
+from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import Problem
+from postgrad.records.settings import read_settings
 
 _DIGITS = 1e-9
 # Arrays with more entries are represented by a few sums.
@@ -58,7 +60,9 @@ class Difference(NamedTuple):
 def fingerprint(algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any) -> str:
     """The settings of an agent, as JSON."""
     problem, some = algorithm.problem, _some(belief)
-    points, places = _draws(problem, jnp.asarray(x), some)
+    place = on_device(x)
+    # Something that each model may produce; the program was compiled when the problem was tried.
+    points, places = problem.check_models(place, belief.examples()), _places(problem, place)
     answers = _answers(problem, places, some, points)
     probe = {
         "places": np.asarray(places).tolist(),
@@ -107,7 +111,7 @@ def bound_form(belief: Belief, fixed: dict[str, np.ndarray]) -> dict[str, Any]:
 
 def is_rebound(settings: str, bound: dict[str, Any]) -> bool:
     """Whether stored numbers refer to something else than when settings were stored."""
-    kept, fixed = _read(settings), bound["fixed"]
+    kept, fixed = read_settings(settings), bound["fixed"]
     if "bound" in kept:
         form, was = kept["bound"]["form"], kept["bound"]["fixed"]
         same = form == bound["form"] and was.keys() == fixed.keys()
@@ -115,24 +119,6 @@ def is_rebound(settings: str, bound: dict[str, Any]) -> bool:
     # Before they were summarised: those that are part of the prior have been compared.
     compared = {re.sub(r"\['?(\w+)'?\]", r".\1", path) for path in kept.get("structure", {})}
     return not fixed.keys() <= compared
-
-
-def first_decision(settings: str, x: np.ndarray) -> np.ndarray:
-    """x_1 when settings were stored, as far as they tell; else x."""
-    kept = _read(settings)
-    found = np.asarray(kept.get("start", kept.get("numbers", {}).get("x", x)), float)
-    return found.reshape(x.shape) if found.size == x.size else x
-
-
-def created_by(settings: str) -> dict[str, str] | None:
-    """The versions that the stream was created by, as far as known."""
-    return _read(settings).get("versions")
-
-
-@functools.lru_cache(maxsize=16)
-def _read(settings: str) -> dict[str, Any]:
-    """Settings, to be read only: those of many streams are the same."""
-    return dict(json.loads(settings))
 
 
 def _other_answers(
@@ -292,17 +278,8 @@ def _shown(was: list[float], now: list[float]) -> str:
 
 
 @eqx.filter_jit
-def _draws(
-    problem: Problem, x: jax.Array, thetas: list[PyTree]
-) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Something that each model may produce, and where cost and model are tried."""
-    models = problem.models.items()
-    points = {name: model(x, thetas[0]).sample(random.key(0)) for name, model in models}
-    return points, _places(problem, x)
-
-
 def _places(problem: Problem, x: jax.Array) -> jax.Array:
-    """Not x alone: there, and at zero above all, a term may vanish."""
+    """Where they are tried: not at x alone, as there, and above all at 0, a term may vanish."""
     aside = problem.feasible.project(x + 0.37 * (1.0 + jnp.max(jnp.abs(x))))
     return jnp.stack([x, aside])
 
@@ -323,7 +300,7 @@ def _answers(
 
 def _some(belief: Belief) -> list[PyTree]:
     examples = belief.examples()
-    return [jax.tree.map(lambda leaf, i=i: leaf[i], examples) for i in (0, -1)]
+    return [jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], examples) for i in (0, -1)]
 
 
 def _lists(arrays: dict[str, jax.Array]) -> dict[str, Any]:

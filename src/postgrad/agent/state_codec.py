@@ -5,7 +5,6 @@ that files follow the fields and not the order of them. `stored_names.py` has th
 that were renamed in Python.
 """
 
-import dataclasses
 import functools
 import struct
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from postgrad.engine.stage import DescendReport, LearnReport
 from postgrad.engine.stream import Report, Snapshot, Stream
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.fixed import fixed_leaves, steps
+from postgrad.records.answer import Answer, read_answer, size_of_answer
 from postgrad.store import StoredState
 from postgrad.store.array_codec import Entries, as_bytes, decode, encode, entries_of, header_of
 
@@ -38,25 +38,6 @@ _NOTHING = encode({})[0]
 _LEAF: Any = 0  # any array
 _LEARN = LearnReport(_LEAF, Learned(_LEAF, Surprise(*4 * [_LEAF])))
 _DESCEND = DescendReport(_LEAF, Descended(Course(*8 * [_LEAF]), Outlook(*6 * [_LEAF])))
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """What is kept with each batch.
-
-    Attributes:
-        decision: x_{t+1} as issued.
-        low: The 2.5 % quantile of the best decision, entry by entry; NaN if unknown.
-        high: The 97.5 % quantile.
-        log_predictive: log f_hat of the whole batch, as a sum over its observations.
-        surprise: Where the batch lay among those that were foreseen.
-    """
-
-    decision: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    log_predictive: float
-    surprise: Surprise
 
 
 class OtherArraysError(Exception):
@@ -183,8 +164,8 @@ class StateCodec:
 
     def is_of_today(self, answer: bytes) -> bool:
         """Whether an answer, and with it the counters of its state, are laid out as today's."""
-        d, e = self._stream.start.decision.size, int(np.prod(self._stream.event_shape))
-        return len(answer) == 8 * (3 * d + 1 + 4 * e)
+        shapes = self._stream.start.decision.shape, self._stream.event_shape
+        return len(answer) == size_of_answer(*shapes)
 
     def _is_anew(self, parts: "_Parts", stored: dict[str, np.ndarray]) -> bool:
         each = zip(parts.search.names, parts.search.first, strict=True)
@@ -209,27 +190,8 @@ class StateCodec:
         return bound_form(self._stream.start.belief, arrays)
 
     def read_answer(self, data: bytes) -> Answer:
-        """What was kept with a batch, also by code before schema 1 of the settings.
-
-        Raises:
-            ValueError: If there are not as many numbers as there should be.
-        """
-        shape, event_shape = self._stream.start.decision.shape, self._stream.event_shape
-        d, e = int(np.prod(shape)), int(np.prod(event_shape))
-        numbers = np.frombuffer(data, "<f8")
-        expected = 3 * d + 1 + 4 * e
-        if len(numbers) == expected - d:  # before schema 1: one standard deviation
-            low, high = (numbers[:d] + k * numbers[d : 2 * d] for k in (-2.0, 2.0))
-            numbers = np.concatenate([numbers[:d], low, high, numbers[2 * d :]])
-        if len(numbers) != expected:
-            raise ValueError(f"expected {expected} numbers, got {len(numbers)}")
-        return Answer(
-            decision=numbers[:d].reshape(shape),
-            low=numbers[d : 2 * d].reshape(shape),
-            high=numbers[2 * d : 3 * d].reshape(shape),
-            log_predictive=float(numbers[3 * d]),
-            surprise=Surprise(*numbers[3 * d + 1 :].reshape(4, *event_shape)),
-        )
+        """What was kept with a batch; see `records.answer`."""
+        return read_answer(data, self._stream.start.decision.shape, self._stream.event_shape)
 
 
 class _Parts:

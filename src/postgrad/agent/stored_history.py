@@ -5,20 +5,20 @@ import json
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from postgrad.agent.changes.relearning import Relearning
-from postgrad.agent.changes.stream_events import RELEARNED
 from postgrad.agent.changes.versions import versions_now
-from postgrad.agent.record import Corrected, Record
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs import Belief
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.monitoring.assumptions import AssumptionFailedError, AssumptionWarning
-from postgrad.monitoring.misspecification import Alarm
+from postgrad.records.alarm import Alarm
+from postgrad.records.record import Record
+from postgrad.records.stored_record import alarm_of, record_of
+from postgrad.records.stream_events import RELEARNED
 from postgrad.store import Batch, StaleStateError, Store
 
 Told = TypeVar("Told")
@@ -53,38 +53,14 @@ class StoredHistory(Relearning):
         issued = self.issued(0)
         for stage, batch in batches:
             with self._store.database.reading():
-                record = self._record(stage, batch, issued)
+                record = record_of(stage, batch, issued, self.events, self._shapes)
             if stage >= first:
                 yield record
             issued = self._issued_after(stage, batch)
 
-    def _record(self, stage: int, batch: Batch, issued: np.ndarray) -> Record:
-        """What came of a batch that followed the decision `issued`."""
-        answer = self._codec.read_answer(batch.answer)
-        rows, x = self._data(batch.rows, batch.x)
-        corrections = tuple(
-            Corrected(before.stage, before.time, self._data(before.rows, None)[0], before.withdrawn)
-            for before in self.events.corrections(stage)
-        )
-        answered = corrections[0].rows if corrections else rows
-        unknown = np.isnan(answer.low).any()
-        return Record(
-            stage=stage,
-            id=batch.id,
-            time=datetime.fromtimestamp(batch.time, UTC),
-            x=(issued if x is None else x)[()],
-            rows=rows,
-            decision=answer.decision[()],
-            interval=None if unknown else (answer.low[()], answer.high[()]),
-            log_predictive=answer.log_predictive / len(answered) if len(answered) else np.nan,
-            surprise=answer.surprise,
-            alarm=None if batch.alarm is None else _alarm(batch.alarm),
-            corrections=corrections,
-        )
-
-    def latest(self, end: int, count: int | None) -> Iterator[Record]:
-        """So many records up to a stage, or all up to it; see `records`."""
-        return self.records(1 if count is None else max(1, end - count + 1), end)
+    def latest(self, end: int, count: int | None, first: int) -> Iterator[Record]:
+        """So many records up to a stage, or all up to it, from one on; see `records`."""
+        return self.records(max(first, 1 if count is None else end - count + 1), end)
 
     def record(self, name: str) -> Record | None:
         """What came of the batch of an id; None if there was none; see `records`."""
@@ -113,7 +89,7 @@ class StoredHistory(Relearning):
             StoreError: If one is damaged.
         """
         with self._store.database.reading():
-            return [_alarm(text) for _, text in self._store.alarms()]
+            return [alarm_of(text) for _, text in self._store.alarms()]
 
     def snapshot(self, stage: int, known: Snapshot | None = None) -> Snapshot:
         """What was known after a stage, computed from the last snapshot that is at hand.
@@ -231,8 +207,3 @@ class StoredHistory(Relearning):
 
 def _bytes(rows: np.ndarray, x: np.ndarray | None) -> tuple[bytes, bytes | None]:
     return rows.tobytes(), None if x is None else x.tobytes()
-
-
-def _alarm(text: str) -> Alarm:
-    numbers = json.loads(text)
-    return Alarm(**{**numbers, "coordinate": tuple(numbers["coordinate"])})

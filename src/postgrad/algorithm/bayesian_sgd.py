@@ -17,7 +17,6 @@ import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jax import random
 from jaxtyping import Array, Float, Int, PyTree
@@ -36,7 +35,7 @@ from postgrad.beliefs.belief import check_belief, first
 from postgrad.beliefs.statistics_in_force import statistics_hold
 from postgrad.errors import SettingError
 from postgrad.numerics.lattice_keys import purpose
-from postgrad.numerics.validate import as_count, as_key
+from postgrad.numerics.validate import as_count, as_key, on_device
 from postgrad.problem.batch import Batch, by_rows
 from postgrad.problem.problem import Decision, Problem
 
@@ -252,7 +251,7 @@ class BayesianSGD(Policy):
             tails=self.descent.fixes_draws
             and isinstance(self.risk, Mean)  # others weigh thetas by costs of a few draws each
             and has_tails(objective, x, theta),
-            failed=jnp.zeros((), jnp.int64),
+            failed=on_device(np.int64(0)),
         )
 
     def step(

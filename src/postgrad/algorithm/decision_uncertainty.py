@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
@@ -16,6 +15,7 @@ from postgrad.numerics.lattice_keys import even_keys
 from postgrad.numerics.small_matrices import positive_solve
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Problem
+from postgrad.records.outlook import Outlook as Outlook
 
 # A further batch is simulated with so many rows at most, whatever its size, so that the size of a
 # batch is a number in the program and not a shape.
@@ -24,30 +24,8 @@ _TAIL = 0.025  # of probability, on either side of an interval
 _DRAWS = 32  # of xi for each theta, to see how much the cost varies
 
 
-class Outlook(eqx.Module):
-    """Uncertainty about theta, in terms of the decision and its cost.
-
-    x*(theta) is the best decision if theta were known, found by a few steps from x for each of some
-    thetas ~ pi_t, in the valley of x. All are NaN where the descent does not look for them; where
-    steps by slopes lead nowhere (jumps, plateaus, sharp kinks), all but `aleatoric` are.
-
-    Attributes:
-        epistemic: The standard deviation of x*(theta): what more data narrow.
-        low: The 2.5 % quantile of x*(theta), entry by entry.
-        high: The 97.5 % quantile.
-        aleatoric: The standard deviation of the cost with theta known: what no data change.
-        cost_of_not_knowing: E H(x, theta) - H(x*(theta), theta): the expected saving if theta were
-            known from now on, for each decision.
-        value_of_a_batch: What one more batch, of the size of the last and seen under x, is expected
-            to save of that.
-    """
-
-    epistemic: Float[Array, "..."]
-    low: Float[Array, "..."]
-    high: Float[Array, "..."]
-    aleatoric: Float[Array, ""]
-    cost_of_not_knowing: Float[Array, ""]
-    value_of_a_batch: Float[Array, ""]
+# A tree of arrays in programs, and of NumPy's in records, which need no JAX.
+jax.tree_util.register_dataclass(Outlook)
 
 
 class Scouted(NamedTuple):

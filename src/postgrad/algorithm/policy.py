@@ -4,14 +4,13 @@ import abc
 from typing import Any, Protocol
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from postgrad.beliefs import Belief
 from postgrad.errors import DecisionError
 from postgrad.numerics.module import Module
-from postgrad.numerics.validate import as_numbers
+from postgrad.numerics.validate import as_numbers, on_device
 from postgrad.problem.feasible import FeasibleSet
 from postgrad.problem.problem import Decision, Problem
 
@@ -89,7 +88,7 @@ def initial_decision(problem: Problem, x: Any) -> Decision:
     excess = float(_violation(problem.feasible, numbers))
     if excess > _ROUNDING * max(1.0, float(np.max(np.abs(numbers)))):
         raise DecisionError(f"x = {numbers} violates {problem.feasible} by {excess:g}")
-    return jnp.asarray(numbers)
+    return on_device(numbers)
 
 
 @eqx.filter_jit
@@ -100,4 +99,4 @@ def _violation(feasible: FeasibleSet, x: Any) -> Float[Array, ""]:
 
 def first_stage() -> Int[Array, ""]:
     """The number 1, as states keep it."""
-    return jnp.asarray(1, jnp.int64)
+    return on_device(np.int64(1))

@@ -230,11 +230,11 @@ def has_tails(objective: SampledObjective, x: Decision, theta: PyTree) -> bool:
     if size != 1 or not objective.gradient.draws(problem, x, theta):
         return False
 
-    def draw(bits: Array) -> Array:
+    def draw(bits: Array, x: Decision, theta: PyTree) -> Array:
         return objective._law(x, theta).sample(table_keys(bits))
 
     try:  # lowered, not only traced: it is then that a table refuses
-        jax.jit(draw).lower(np.zeros(1, np.uint64))
+        jax.jit(draw).lower(np.zeros(1, np.uint64), x, theta)
     except NotImplementedError:
         return False
     return True

@@ -3,7 +3,6 @@
 import functools
 import math
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
@@ -15,6 +14,7 @@ from postgrad.distributions.counts import by_inversion
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import quick_keys
 from postgrad.problem.problem import Decision, Model
+from postgrad.records.surprise import Surprise as Surprise
 
 # How many replicates are set aside to find the centre.
 _CENTRE = 31
@@ -23,27 +23,8 @@ _CENTRE = 31
 _ROWS, _NUMBERS = 64, 4096
 
 
-class Surprise(eqx.Module):
-    """Where a batch lies among the batches that were foreseen, for each coordinate of its rows.
-
-    Two numbers stand for a batch y_1, ..., y_D with weights w_j: its location, and its spread
-    around a centre c that is the same for all batches that are compared,
-
-        location  =  sum_j w_j y_j / sum_j w_j,    spread  =  sum_j w_j |y_j - c| / sum_j w_j.
-
-    Attributes:
-        pit_location: The share of foreseen batches whose location is lower; uniform on [0, 1] if
-            the belief and the model are right.
-        pit_spread: Likewise of the spread.
-        z_location: (location - mean of the foreseen) / their standard deviation. It tells how far
-            out a batch is that lies beyond all replicates.
-        z_spread: Likewise of the spread.
-    """
-
-    pit_location: Float[Array, "..."]
-    pit_spread: Float[Array, "..."]
-    z_location: Float[Array, "..."]
-    z_spread: Float[Array, "..."]
+# A tree of arrays in programs, and of NumPy's in records, which need no JAX.
+jax.tree_util.register_dataclass(Surprise)
 
 
 def surprise(

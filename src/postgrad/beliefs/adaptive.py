@@ -7,16 +7,23 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs.belief import BatchBelief, Belief, BeliefWithMemory, check_arrays_stay
+from postgrad.beliefs.belief import (
+    BatchBelief,
+    Belief,
+    BeliefWithMemory,
+    check_arrays_stay,
+    first,
+)
 from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.module import replaced
-from postgrad.numerics.validate import as_numbers
+from postgrad.numerics.validate import as_numbers, is_concrete, on_device
 from postgrad.problem.batch import Batch, by_rows
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -58,9 +65,9 @@ class Adaptive(BatchBelief):
         numbers = as_numbers(rates, PriorError, "rates")
         if numbers.ndim != 1 or numbers.size == 0 or not ((numbers > 0) & (numbers <= 1)).all():
             raise PriorError(f"rates must be numbers in (0, 1], got {rates!r}")
-        stacked = _map_members(lambda leaf: jnp.stack([leaf] * numbers.size), belief)
-        self.beliefs = eqx.tree_at(lambda b: b.memory.forget, stacked, jnp.asarray(numbers))
-        self.log_weights = jnp.zeros(numbers.size)
+        stacked = _map_members(lambda leaf: _repeated(leaf, numbers.size), belief)
+        self.beliefs = eqx.tree_at(lambda b: b.memory.forget, stacked, on_device(numbers))
+        self.log_weights = on_device(np.zeros(numbers.size))
 
     @property
     def rates(self) -> Float[Array, " r"]:
@@ -146,7 +153,14 @@ class Adaptive(BatchBelief):
         return self
 
     def _first(self) -> Belief:
-        return _map_members(lambda leaf: leaf[0], self.beliefs)
+        return _map_members(first, self.beliefs)
+
+
+def _repeated(leaf: Array, count: int) -> Array:
+    """Copies along a new leading axis; on the host, if it can be: nothing is to be compiled."""
+    if is_concrete(leaf) and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return on_device(np.stack([np.asarray(leaf)] * count))
+    return jnp.stack([leaf] * count)
 
 
 def _map_members(function: Callable[[Array], Array], belief: Belief) -> Any:

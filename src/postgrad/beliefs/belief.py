@@ -13,7 +13,7 @@ from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.module import Module
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_array, is_concrete, on_device
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -181,7 +181,8 @@ def first(points: PyTree) -> PyTree:
     """The first of the points."""
 
     def first_row(leaf: Array) -> Array:  # on the host, if it can be: nothing is to be compiled
-        return jnp.asarray(np.asarray(leaf)[0]) if is_concrete(leaf) else leaf[0]
+        plain = is_concrete(leaf) and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return on_device(np.asarray(leaf)[0]) if plain else leaf[0]
 
     return jax.tree.map(first_row, points)
 

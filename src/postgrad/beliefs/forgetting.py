@@ -4,13 +4,13 @@ from typing import Any, Self, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
-from postgrad.numerics.validate import as_number
+from postgrad.numerics.validate import as_number, on_device
 from postgrad.problem.batch import Batch
 
 T = TypeVar("T", bound=PyTree)
@@ -44,7 +44,7 @@ class Memory(eqx.Module):
                 forget, PriorError, "forget", "a number in (0, 1]", lambda rate: 0 < rate <= 1
             )
         self.forget = forget
-        self.size = jnp.zeros(())
+        self.size = on_device(np.float64(0.0))
 
     def fade(self, evidence: T) -> T:
         """lambda times sums over the past, for when one more batch arrives."""

@@ -35,11 +35,14 @@ def backtest(
     """Decide on each day of past demand, and compare with rules of thumb and hindsight."""
     with exit_codes(specification, data):
         from postgrad.spec import load
+
+        # Errors of form are found before JAX is imported.
+        spec = load(specification, allow_code=allow_code)
+
         from postgrad.spec.spec_backtest import backtest_specification
         from postgrad.spec.tables.files import rows
         from postgrad.spec.tables.output_files import refuse_overwriting
 
-        spec = load(specification, allow_code=allow_code)
         if out is not None:
             for name in _FILES:
                 refuse_overwriting(out / name, [specification, Path(data)])

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from postgrad.cli.output import EXIT_CODES, AllowCode, SpecFile, exit_codes
-from postgrad.cli.run import Group, Item, StateFile, named_streams, opened
+from postgrad.cli.streams import Group, Item, StateFile, named_streams, opened
 
 app = typer.Typer()
 

@@ -64,9 +64,13 @@ def _failed(why: str) -> NoReturn:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print text in which names may come from anywhere: control characters are shown, not sent."""
-    shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
-    typer.echo("".join(shown), err=err)
+    """Print text in which names may come from anywhere: see `printable`."""
+    typer.echo(printable(text), err=err)
+
+
+def printable(text: str) -> str:
+    """Text whose control characters are shown, not sent to a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def split(options: list[str] | None) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, PyTree, UInt64
 
-from postgrad.numerics.validate import is_concrete
+from postgrad.numerics.validate import is_concrete, on_device
 
 
 class Kind(NamedTuple):
@@ -84,7 +84,9 @@ class Packed:
             kinds.append(Kind(numbers.shape, numbers.dtype.name, word, start, generator))
             words.append(numbers.astype(word).ravel().view("uint64"))
             start += numbers.size
-        return cls(jnp.asarray(concatenate(words)), Layout(structure, tuple(kinds)))
+        packed = concatenate(words)
+        on_host = concatenate is np.concatenate
+        return cls(on_device(packed) if on_host else packed, Layout(structure, tuple(kinds)))
 
     def tree_of_arrays(self) -> Any:
         """The tree, inside compiled programs and outside."""
@@ -93,7 +95,8 @@ class Packed:
         all_words: Any = np.asarray(self.words) if is_concrete(self.words) else self.words
         for kind in self.layout.kinds:
             words = all_words[kind.start : kind.start + math.prod(kind.shape)]
-            leaf = jnp.asarray(words.view(kind.word).astype(kind.dtype).reshape(kind.shape))
+            leaf = words.view(kind.word).astype(kind.dtype).reshape(kind.shape)
+            leaf = on_device(leaf) if isinstance(leaf, np.ndarray) else leaf
             is_key = kind.generator is not None
             leaves.append(random.wrap_key_data(leaf, impl=kind.generator) if is_key else leaf)
         return jax.tree.unflatten(self.layout.tree, leaves)

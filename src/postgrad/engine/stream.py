@@ -15,6 +15,7 @@ from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import first
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
+from postgrad.engine.compiling import quietly
 from postgrad.engine.no_report import no_descend_report, no_learn_report
 from postgrad.engine.packing import Packed
 from postgrad.engine.padding import padded
@@ -23,9 +24,10 @@ from postgrad.engine.stage import DescendVerdict, LearnVerdict, read
 from postgrad.errors import DivergenceError, ImpossibleDataError, StepSizeError, SupportError
 from postgrad.monitoring import assumptions
 from postgrad.monitoring.assumptions import AssumptionFailedError
-from postgrad.monitoring.misspecification import Alarm, Monitor
+from postgrad.monitoring.misspecification import Monitor
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.problem.problem import kind_of
+from postgrad.records.alarm import Alarm
 
 
 class Report(NamedTuple):
@@ -124,7 +126,8 @@ class Stream:
     def __init__(self, policy: BayesianSGD, belief: Belief, x: Any, alpha: Any):
         """Tries all parts on each other; see `BayesianSGD.init` and `Monitor`."""
         self.policy = policy
-        state = self._state = policy.init(belief, x)
+        with quietly():
+            state = self._state = policy.init(belief, x)
         theta = first(belief.examples())
         likelihood = policy.problem.likelihood
         self.event_shape = policy.problem.event_shape(state.x, theta)
@@ -328,13 +331,15 @@ class Stream:
         weight: np.ndarray,
         x: np.ndarray | None,
     ) -> Learning:
-        return self._programs.learn(
-            self._numbers, belief, before.search, before.test, batch, weight, x
-        )
+        with quietly():
+            return self._programs.learn(
+                self._numbers, belief, before.search, before.test, batch, weight, x
+            )
 
     def _descend(self, before: Snapshot, belief: Belief, draws: Draws, rows: int) -> Descending:
         mixture = belief if self._uses_mixture else None
-        return self._programs.descend(self._numbers, draws, mixture, before.search, float(rows))
+        with quietly():
+            return self._programs.descend(self._numbers, draws, mixture, before.search, float(rows))
 
     def _decision(self, verdict: DescendVerdict) -> np.ndarray:
         shape = self.start.decision.shape

@@ -27,7 +27,6 @@ Chebyshev's inequality its probability is alpha at most for each z, provided tha
 show the mean and the standard deviation as they are.
 """
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import jax.numpy as jnp
@@ -38,7 +37,8 @@ from jaxtyping import Array, Bool, Float, Int
 from postgrad.algorithm.surprise import Surprise
 from postgrad.errors import SettingError
 from postgrad.numerics.module import Module, replaced
-from postgrad.numerics.validate import as_number
+from postgrad.numerics.validate import as_number, on_device
+from postgrad.records.alarm import Alarm
 
 # epsilon: the first gains most from a few large surprises, the second from many small ones.
 _EXPONENTS = np.asarray([0.2, 0.6])
@@ -51,60 +51,6 @@ _REST = 10
 
 _KINDS = (None, "misfit", "change", "outlier")
 _NONE, _MISFIT, _CHANGE, _OUTLIER = np.arange(4)
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """What was noticed, with the numbers.
-
-    Attributes:
-        kind: "misfit", the data have not looked like the model since the beginning (or since the
-            last alarm); "change", they did until `since`; "outlier", this batch alone is far off.
-        stage: The number of the batch that raised the alarm, counted from one.
-        since: The number of the batch with which the evidence began.
-        evidence: The odds against the model, to one.
-        statistic: "location" or "spread": the statistic with the strongest evidence.
-        coordinate: The index of the observation's coordinate with the strongest evidence; () if
-            observations are single numbers.
-        pit: The share of foreseen batches whose statistic is lower, at `stage`.
-        z: By how many standard deviations the statistic is larger than foreseen, at `stage`.
-        alpha: The bound on false alarms: see `Monitor`.
-    """
-
-    kind: str
-    stage: int
-    since: int
-    evidence: float
-    statistic: str
-    coordinate: tuple[int, ...]
-    pit: float
-    z: float
-    alpha: float
-
-    def __str__(self) -> str:
-        where = f" of coordinate {list(self.coordinate)}" if self.coordinate else ""
-        quantile = min(max(self.pit, 0.001), 0.999)  # as exact as the number of replicates allows
-        seen = (
-            f"at batch {self.stage} the {self.statistic}{where} is at the {quantile:.3f} quantile "
-            f"of what was foreseen (z = {self.z:{'.1f' if abs(self.z) < 1e4 else '.3g'}})"
-        )
-        odds = f"{self.evidence:.1e} to 1"
-        if self.kind == "outlier":
-            return (
-                f"a batch unlike any foreseen: {seen}; an error in the data, or the first of a "
-                f"change (chance by Chebyshev's inequality: less than {1 / self.evidence:.1g})"
-            )
-        if self.kind == "change":
-            return (
-                f"the data no longer look like the model: {seen}; evidence of a change since "
-                f"batch {self.since}: {odds} (without one, batches until such an alarm: "
-                f"{1 / self.alpha:.0f} or more on average)"
-            )
-        return (
-            f"the data do not look like the model: {seen}; evidence since batch {self.since}: "
-            f"{odds} (were model and prior right, chance of ever such an alarm: "
-            f"less than {self.alpha:g})"
-        )
 
 
 class MisspecificationWarning(UserWarning):
@@ -168,12 +114,12 @@ class Monitor(Module):
             alpha, SettingError, "alpha", "a number between 0 and 1", lambda a: 0 < a < 1
         )
         bets = (len(_EXPONENTS), len(_STATISTICS), *event_shape)
-        self.stage, self.start, self.asleep, self.raised = (jnp.zeros((), int) for _ in range(4))
-        self.since_start = self.since_best = jnp.asarray(np.zeros(bets))
-        self.best = jnp.asarray(np.ones(bets, int))
-        self.rest = jnp.full((), _REST, int)
-        self.outlying = jnp.asarray(False)
-        unknown = jnp.full(event_shape, jnp.nan, float)
+        self.stage, self.start, self.asleep, self.raised = (on_device(np.int64(0)),) * 4
+        self.since_start = self.since_best = on_device(np.zeros(bets))
+        self.best = on_device(np.ones(bets, int))
+        self.rest = on_device(np.int64(_REST))
+        self.outlying = on_device(np.bool_(False))
+        unknown = on_device(np.full(event_shape, np.nan))
         self.surprise = Surprise(unknown, unknown, unknown, unknown)
 
     def update(self, surprise: Surprise) -> Self:

@@ -54,8 +54,16 @@ def as_numbers(
 def as_array(value: Any, error: type[PostgradError], what: str, infinite: float = np.nan) -> Array:
     """`value` as a float64 JAX array, checked by `as_numbers` unless it is being traced."""
     if is_concrete(value):
-        return jnp.asarray(as_numbers(value, error, what, infinite))
+        return on_device(as_numbers(value, error, what, infinite))
     return jnp.asarray(value, dtype=jnp.float64)
+
+
+def on_device(numbers: Any) -> Array:
+    """A JAX array of NumPy's numbers; `jnp.asarray` would compile a program for each shape.
+
+    It is a copy: JAX goes on using the memory of what it is given.
+    """
+    return jax.device_put(np.array(numbers))
 
 
 def as_number(
@@ -99,7 +107,11 @@ def as_key(seed: Any, error: type[PostgradError]) -> Array:
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if not whole or not 0 <= seed < 2**63:
         raise error(f"seed must be a whole number from 0 to 2^63 - 1, or a JAX key, got {seed!r}")
-    return jax.random.key(int(seed))
+    if jax.config.jax_default_prng_impl != "threefry2x32":  # type: ignore[attr-defined]
+        return jax.random.key(int(seed))
+    # What `jax.random.key` computes, which takes two programs.
+    words = np.asarray([int(seed) >> 32, int(seed) & 0xFFFFFFFF], np.uint32)
+    return jax.random.wrap_key_data(on_device(words), impl="threefry2x32")
 
 
 def as_covariance(value: Any, error: type[PostgradError], what: str, d: int) -> Array:

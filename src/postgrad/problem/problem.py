@@ -15,9 +15,10 @@ from numpyro.distributions.constraints import is_dependent
 
 from postgrad.distributions.counts import by_inversion
 from postgrad.distributions.density import log_density
-from postgrad.errors import CostError, FeasibleSetError, ModelError
+from postgrad.errors import CostError, FeasibleSetError, ModelError, SettingError
 from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.module import Module
+from postgrad.numerics.validate import as_key, on_device
 from postgrad.problem.feasible import FeasibleSet, Reals
 
 # How many decisions near the first one an assumption is tried on, and how many all over the set;
@@ -75,10 +76,12 @@ class Problem(Module):
 
     def near(self, x: Decision) -> Float[Array, "k ..."]:
         """Feasible decisions near x."""
-        noise = random.normal(random.key(0), (NEAR, *x.shape))
+        # By NumPy but for the draws and the projection, so that little is compiled.
+        noise = np.asarray(random.normal(as_key(0, SettingError), (NEAR, *x.shape)))
         scales = np.geomspace(0.01, 1.0, NEAR).reshape(-1, *(1,) * x.ndim)
-        steps = (1.0 + jnp.max(jnp.abs(x))) * scales * noise
-        return jax.vmap(self.feasible.project)(x + steps)
+        middle = np.asarray(x)
+        steps = (1.0 + np.max(np.abs(middle))) * scales * noise
+        return _nearest(self.feasible, middle + steps)
 
     def decisions(self, x: Decision, thetas: PyTree) -> Float[Array, "k ..."]:
         """Decisions to try an assumption on: those near x, then some all over the feasible set.
@@ -87,17 +90,20 @@ class Problem(Module):
         their distances from x spread evenly on a logarithmic scale. Those at which the model is not
         proper at some of the thetas (along the leading axis) are left out.
         """
-        far = jnp.asarray(_all_over(self.feasible, np.asarray(x)))
+        far = _all_over(self.feasible, np.asarray(x))
         count = jax.tree.leaves(thetas)[0].shape[0]
         chosen = np.linspace(0, count - 1, min(count, _THETAS)).astype(int)
-        some = jax.tree.map(lambda leaf: leaf[chosen], thetas)
+        some = jax.tree.map(lambda leaf: np.asarray(leaf)[chosen], thetas)
         proper = [np.asarray(_are_proper_at(m, far, some)).all(1) for m in self.models.values()]
-        return jnp.concatenate([self.near(x), far[np.all(proper, axis=0)]])
+        return on_device(np.concatenate([self.near(x), far[np.all(proper, axis=0)]]))
 
-    def check_models(self, x: Decision, thetas: PyTree) -> None:
-        """Try the model, and the observation model, at x and each theta; see `check`."""
-        for name, model in self.models.items():
-            _check_model(name, model, x, thetas)
+    def check_models(self, x: Decision, thetas: PyTree) -> dict[str, Array]:
+        """Try the model, and the observation model, at x and each theta; see `check`.
+
+        Returns:
+            A draw of each at x and the first theta.
+        """
+        return {name: _check_model(name, m, x, thetas) for name, m in self.models.items()}
 
     def check(self, x: Decision, thetas: PyTree) -> None:
         """Try the cost and the model at x, at each theta stacked along the leading axis.
@@ -107,14 +113,20 @@ class Problem(Module):
                 positive definite, a negative scale, or a stack of distributions.
             CostError: If the cost is not one number.
         """
-        self.check_models(x, thetas)
-        xi, cost = _try_cost(self, x, jax.tree.map(lambda leaf: np.asarray(leaf)[0], thetas))
+        xi = self.check_models(x, thetas)["model"]
+        cost = _cost(self.cost, x, xi)
         if not jnp.issubdtype(cost.dtype, jnp.floating):
             raise CostError(f"cost(x, xi) must be a real number, got type {cost.dtype} at x = {x}")
         if cost.shape != ():
             raise CostError(f"cost(x, xi) must be one number, got shape {cost.shape} at x = {x}")
         if not np.isfinite(cost):
             raise CostError(f"cost(x, xi) must be finite, got {cost} at x = {x}, xi = {xi}")
+
+
+@eqx.filter_jit
+def _nearest(feasible: FeasibleSet, points: Float[Any, "k ..."]) -> Float[Array, "k ..."]:
+    """The feasible decision that is nearest to each point."""
+    return jax.vmap(feasible.project)(points)
 
 
 def _all_over(feasible: FeasibleSet, x: np.ndarray) -> Float[np.ndarray, "k ..."]:
@@ -126,7 +138,7 @@ def _all_over(feasible: FeasibleSet, x: np.ndarray) -> Float[np.ndarray, "k ..."
     rng, column = np.random.default_rng(0), (-1, *(1,) * x.ndim)
     share = rng.random((_FAR, *x.shape))
     share[::3] = np.linspace(0.0, 1.0, len(share[::3])).reshape(column)  # the diagonal
-    ends = np.asarray(jax.vmap(feasible.project)(jnp.asarray(low + share * (high - low))))
+    ends = np.asarray(_nearest(feasible, low + share * (high - low)))
     # The set is convex, so what lies between is feasible.
     length = np.maximum(np.abs(ends - x).reshape(_FAR, -1).max(axis=1), step)
     shorter = (step / length) ** rng.permutation(np.linspace(0.0, 1.0, _FAR))
@@ -134,9 +146,8 @@ def _all_over(feasible: FeasibleSet, x: np.ndarray) -> Float[np.ndarray, "k ..."
 
 
 @eqx.filter_jit
-def _try_cost(problem: Problem, x: Decision, theta: PyTree) -> tuple[Array, Array]:
-    xi = by_inversion(problem.model(x, theta)).sample(random.key(0))
-    return xi, jnp.asarray(problem.cost(x, xi))
+def _cost(cost: Cost, x: Decision, xi: Array) -> Array:
+    return jnp.asarray(cost(x, xi))
 
 
 class Kind(NamedTuple):
@@ -256,22 +267,24 @@ def _layers(distribution: Any) -> Iterator[Any]:
         yield from _layers(component)
 
 
-def _is_proper(model: Model, x: Decision, theta: PyTree) -> Bool[Array, ""]:
-    """Whether theta gives proper parameters, a finite draw and a finite density there."""
+def _is_proper(model: Model, x: Decision, theta: PyTree) -> tuple[Bool[Array, ""], Array]:
+    """Whether theta gives proper parameters, a finite draw and a finite density there; the draw."""
     distribution = model(x, theta)
     draw = by_inversion(distribution).sample(random.key(0))
     finite = jnp.all(jnp.isfinite(draw)) & jnp.isfinite(log_density(distribution, draw))
-    return finite & has_proper_parameters(distribution)
+    return finite & has_proper_parameters(distribution), draw
 
 
 @eqx.filter_jit
-def _are_proper(model: Model, x: Decision, thetas: PyTree) -> Bool[Array, " n"]:
-    return jax.vmap(lambda theta: _is_proper(model, x, theta))(thetas)
+def _are_proper(model: Model, x: Decision, thetas: PyTree) -> tuple[Bool[Array, " n"], Array]:
+    """Whether each theta gives a proper distribution; and a draw at the first."""
+    proper, draws = jax.vmap(lambda theta: _is_proper(model, x, theta))(thetas)
+    return proper, draws[0]
 
 
 @eqx.filter_jit
-def _are_proper_at(model: Model, xs: Float[Array, "k ..."], thetas: PyTree) -> Bool[Array, "k n"]:
-    return jax.vmap(lambda x: jax.vmap(lambda theta: _is_proper(model, x, theta))(thetas))(xs)
+def _are_proper_at(model: Model, xs: Float[Any, "k ..."], thetas: PyTree) -> Bool[Array, "k n"]:
+    return jax.vmap(lambda x: jax.vmap(lambda theta: _is_proper(model, x, theta)[0])(thetas))(xs)
 
 
 def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:
@@ -284,7 +297,7 @@ def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:
     return proper
 
 
-def _check_model(name: str, model: Model, x: Decision, thetas: PyTree) -> None:
+def _check_model(name: str, model: Model, x: Decision, thetas: PyTree) -> Array:
     kind = kind_of(model, x, jax.tree.map(lambda leaf: np.asarray(leaf)[0], thetas))
     if not kind.is_distribution:
         raise ModelError(f"{name}(x, theta) must return a distribution, got {kind.name}")
@@ -293,7 +306,8 @@ def _check_model(name: str, model: Model, x: Decision, thetas: PyTree) -> None:
             f"{name}(x, theta) returned a stack {kind.batch_shape} of distributions, expected one; "
             f"if these are the coordinates of xi, add .to_event({len(kind.batch_shape)})"
         )
-    proper = np.asarray(_are_proper(model, x, thetas))
+    found, draw = _are_proper(model, x, thetas)
+    proper = np.asarray(found)
     if not proper.all():
         worst = int(np.argmin(proper))
         theta = jax.tree.map(lambda leaf: np.asarray(leaf[worst]).tolist(), thetas)
@@ -302,3 +316,4 @@ def _check_model(name: str, model: Model, x: Decision, thetas: PyTree) -> None:
             f"its parameters must lie in their range (scales positive, covariances positive "
             f"definite)"
         )
+    return draw

@@ -5,13 +5,13 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from postgrad.algorithm import presets
 from postgrad.algorithm.policy import initial_decision
 from postgrad.beliefs import Belief, Separate
 from postgrad.errors import DecisionError, SpecificationError
+from postgrad.numerics.validate import on_device
 from postgrad.problem.items import Items
 from postgrad.problem.problem import Problem
 from postgrad.research import problems
@@ -104,7 +104,7 @@ def _from_parts(spec: Specification, count: int) -> _Built:
     each, prior = model.build(), belief.build(model.parameters)
     picks = [_pick(i) for i in range(count)]
     if feasible.joint:
-        picks = [lambda value: jnp.broadcast_to(jnp.asarray(value), (count,))]
+        picks = [lambda value: on_device(np.broadcast_to(np.asarray(value, float), (count,)))]
         each, prior = Items(each), Separate(prior, count)
     built = tuple(Problem(cost.build(pick), each, feasible.build(pick)) for pick in picks)
     return built, prior, tuple(np.asarray(pick(start)) for pick in picks)
@@ -125,7 +125,7 @@ def _check_size(spec: Specification, count: int) -> None:
 
 def _pick(i: int) -> Pick:
     """Takes the number of item i."""
-    return lambda value: jnp.asarray(value[i] if isinstance(value, list) else value)
+    return lambda value: on_device(np.float64(value[i] if isinstance(value, list) else value))
 
 
 def _whole(problem: NamedProblem | UserCode, names: tuple[str, ...]) -> _Built:

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from postgrad.errors import SettingError
 from postgrad.problem.feasible import Budget, FeasibleSet
 from postgrad.spec.demand_table import DemandTable
+from postgrad.spec.parts.rule_names import RULE_NAMES, rule_and_window
 
 _HALVINGS = 100
 # Savings, and counts of demands, that differ by less than this are equal.
@@ -119,7 +119,7 @@ def _scaled_to_budget(orders: np.ndarray, feasible: FeasibleSet) -> np.ndarray:
     return orders * total / spent if spent > total else orders
 
 
-RULES: dict[str, OrderRule] = {"saa": saa, "normal": normal, "last-value": last_value}
+RULES: dict[str, OrderRule] = dict(zip(RULE_NAMES, (saa, normal, last_value), strict=True))
 
 
 def rule_named(name: str) -> tuple[OrderRule, int | None]:
@@ -128,13 +128,8 @@ def rule_named(name: str) -> tuple[OrderRule, int | None]:
     Raises:
         SettingError: If there is no rule of that name.
     """
-    if name in RULES:
-        return RULES[name], None
-    stem, _, window = name.rpartition("-")
-    if stem in RULES and window.isascii() and window.isdigit() and int(window) > 0:
-        return RULES[stem], int(window)
-    known = f"{', '.join(RULES)}, or one of these with a window as in saa-60"
-    raise SettingError(f"rules must be among {known}, got {name!r}")
+    rule, window = rule_and_window(name)
+    return RULES[rule], window
 
 
 @dataclasses.dataclass(frozen=True)

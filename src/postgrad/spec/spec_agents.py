@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from postgrad.agent.agent import Agent
-from postgrad.agent.record import Record
 from postgrad.errors import (
     BatchError,
     DataError,
@@ -21,20 +20,25 @@ from postgrad.errors import (
     SpecificationError,
     StoreError,
 )
+from postgrad.records.record import Record
 from postgrad.spec.build import build
+from postgrad.spec.reading.normal_form import normal_form
+from postgrad.spec.reading.stream_names import (
+    ALL_ITEMS,
+    Interval,
+    Stream,
+    by_item,
+    stream_name,
+    streams_of,
+)
 from postgrad.spec.reworded import reworded
 from postgrad.spec.specification import Specification
 from postgrad.spec.tables.row_reader import DatedRow
 from postgrad.store import Database
-from postgrad.store.stream_list import check_new_streams, stream_of_batch
+from postgrad.store.stream_list import stream_of_batch
 
-# The item of the one stream in which all items are decided together.
-ALL_ITEMS = "*"
 # The longest time for which rows share a commit: other processes wait for it before they write.
 _COMMIT_S = 0.2
-
-# An item (or `ALL_ITEMS`) and a group (None without `split_by`).
-Stream = tuple[str, str | None]
 
 
 class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
@@ -67,6 +71,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             why = "groups that learn from each other can be backtested, not run"
             raise SpecificationError(f'{why}: set pooling = "separate" in [split_by]')
         self._agents: dict[Stream, Agent] = {}
+        self._notes = normal_form(specification)
         self._built = None if data.item_names is None else build(specification, data.item_names)
         joint = self.together or (feasible is not None and feasible.joint)
         if joint and data.item is not None:
@@ -94,17 +99,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         Raises:
             StoreError: If the file holds a stream that no specification has made.
         """
-        check_new_streams(self._database)
-        try:
-            found = [json.loads(name) for name in self._database.streams()]
-        except (ValueError, TypeError, RecursionError):
-            found = [None]
-        for stream in found:
-            match stream:
-                case [str(), str() | None]:
-                    continue
-            raise StoreError(f"{self.path} was not made from a specification")
-        return [(item, group) for item, group in found]
+        return streams_of(self._database)
 
     def agent(self, item: str, group: str | None = None) -> Agent:
         """The agent of an item (`ALL_ITEMS`, if the items are decided together) and a group.
@@ -121,7 +116,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                 )
             place = 0 if built.joint else built.items.index(item)
             problem, start = built.problems[place], built.starts[place]
-            stream: Any = {"path": self._database, "name": _stream_name(item, group)}
+            stream: Any = {"path": self._database, "name": stream_name(item, group)}
             self._agents[item, group] = Agent(
                 problem,
                 built.belief,
@@ -129,6 +124,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                 **stream,
                 accept_change=self._accept_change,
                 alpha=built.alpha,
+                notes=self._notes,
                 **built.options,
             )
         return self._agents[item, group]
@@ -284,7 +280,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
 
     def _observe(self, item: str, row: DatedRow, values: Any, decisions: Any) -> Record:
         agent = self.agent(item, row.group)
-        others = [_stream_name(item, group) for group in self._groups if group != row.group]
+        others = [stream_name(item, group) for group in self._groups if group != row.group]
         with warnings.catch_warnings():  # alarms are part of the report
             warnings.simplefilter("ignore")
             try:
@@ -302,14 +298,12 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         assert record is not None  # just observed
         return record
 
+    def told(self, item: str, group: str | None = None) -> Agent:
+        """What is told of an item and a group: see `agent`."""
+        return self.agent(item, group)
+
     def by_item(
-        self, item: str, decision: np.ndarray, interval: tuple[np.ndarray, np.ndarray] | None
+        self, item: str, decision: np.ndarray, interval: Interval | None
     ) -> Iterator[tuple[str, float, list[float] | None]]:
         """A stream's decision and interval as (item, number, [low, high]) for each of its items."""
-        for i, name in enumerate(self.together or (item,)):
-            ends = interval and [float(np.atleast_1d(end)[i]) for end in interval]
-            yield name, float(np.atleast_1d(decision)[i]), ends
-
-
-def _stream_name(item: str, group: str | None) -> str:
-    return json.dumps([item, group], ensure_ascii=False)
+        return by_item(self.together or (item,), decision, interval)

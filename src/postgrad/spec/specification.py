@@ -13,10 +13,10 @@ from postgrad.spec.data import AnySplit, Columns, SplitByWeekday
 from postgrad.spec.parts.beliefs import AnyBelief
 from postgrad.spec.parts.costs import AnyCost
 from postgrad.spec.parts.models import AnyModel
+from postgrad.spec.parts.rule_names import rule_and_window
 from postgrad.spec.parts.sets import AnySet
 from postgrad.spec.parts.toml_table import Name, Number, Numbers, Title, TomlTable
 from postgrad.spec.reworded import reworded
-from postgrad.spec.rules_of_thumb import rule_named
 
 # Bytes of a file, and dots in a key: far more than anybody writes by hand.
 _LARGEST, _DEEPEST = 1_000_000, 100
@@ -84,7 +84,7 @@ class BacktestSettings(TomlTable):
     def check(self) -> None:
         """See `TomlTable`."""
         for name in self.rules or ():
-            rule_named(name)
+            rule_and_window(name)
 
 
 class Specification(TomlTable):

@@ -225,15 +225,24 @@ class Store:
             new = StreamHead(saved, head.commits + 1, chain, head.events + 1)
             self._states.update(head, new)
             if settings is not None:
-                self.database.insert("streams", self._stream, self._name, settings)
-                self.database.on_undo(functools.partial(setattr, self, "settings", self.settings))
+                self._set_settings(settings)
             if fixed_arrays is not None:
                 self._states.insert_fixed_arrays(saved.fixed_since, *fixed_arrays)
             self._insert_events(new, [event])
             self.database.note(Commit(self._stream, head, new))
-        if settings is not None:
-            self.settings = settings
         return new
+
+    def annotate(self, settings: str) -> None:
+        """Replace the settings by others that say more; not if another process has changed them."""
+        with self.database.transaction():
+            found = find_stream(self.database, self._name)
+            if found is not None and found[1] == self.settings:
+                self._set_settings(settings)
+
+    def _set_settings(self, settings: str) -> None:
+        self.database.insert("streams", self._stream, self._name, settings)
+        self.database.on_undo(functools.partial(setattr, self, "settings", self.settings))
+        self.settings = settings
 
     def events(self, head: StreamHead) -> list[Event]:
         """All events up to a state, in the order in which they happened.

@@ -9,24 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from postgrad.agent.changes.stream_events import (
-    CHANGED,
-    CORRECTED,
-    RELEARNED,
-    VERSIONS,
-    WITHDRAWN,
-    correction_event,
-    event,
-)
 from postgrad.agent.changes.versions import told_apart, versions_now
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.looking_back import LookingBack
+from postgrad.agent.moments import StoredMoments
 from postgrad.agent.settings_check import (
     Difference,
-    created_by,
     differences,
     fingerprint,
-    first_decision,
     in_words,
     is_rebound,
 )
@@ -36,7 +26,17 @@ from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.engine.stream import Snapshot
 from postgrad.errors import BatchError, PostgradError, SettingError, StoreError
 from postgrad.problem.problem import Problem
-from postgrad.store import WENT_BACK, Event, StaleStateError, StreamHead
+from postgrad.records.settings import created_by, first_decision, read_settings
+from postgrad.records.stream_events import (
+    CHANGED,
+    CORRECTED,
+    RELEARNED,
+    VERSIONS,
+    WITHDRAWN,
+    correction_event,
+    event,
+)
+from postgrad.store import WENT_BACK, Event, StaleStateError, StoredState, StreamHead
 from postgrad.store.opening.connecting import is_writable
 
 
@@ -48,6 +48,8 @@ class Changing(LookingBack):
     _rebind: bool
     _unstored: bool
     _changes: int | None
+    _notes: Any
+    _moments: StoredMoments
 
     def correct(self, id: str, batch: Any, *, x: Any = None) -> np.ndarray:  # noqa: A002
         """Replaces a batch that was wrong, durably and on record.
@@ -192,7 +194,7 @@ class Changing(LookingBack):
                     raise SettingError(f"stage must be from 0 to {self.stage}, got {stage!r}")
                 try:
                     now = self._past.snapshot(int(stage))
-                    saved, fixed_arrays = self._codec.save(now), self._codec.save_fixed(now)
+                    saved, fixed_arrays = self._saved(now), self._codec.save_fixed(now)
                     events = self._undone(int(stage))
                     head = self._store.go_back(self._head, saved, fixed_arrays, events)
                     break
@@ -250,6 +252,11 @@ class Changing(LookingBack):
         self._database.prepare_to_write()
         if self._unstored:
             self._load()
+        kept = self._store.settings
+        if self._notes is not None and kept is not None:
+            settings = read_settings(kept)
+            if settings.get("notes") != self._notes:  # the problem is the same: it was compared
+                self._store.annotate(json.dumps({**settings, "notes": self._notes}))
 
     def _settings(self) -> str:
         """What the agent is made of, as it is stored."""
@@ -260,7 +267,18 @@ class Changing(LookingBack):
             found = json.loads(self._parts.once(fingerprint))
             start = self._stream.start.decision.tolist()
             settings |= {**found, "start": start, "bound": self._codec.bound}
+            settings |= {} if self._notes is None else {"notes": self._notes}
         return json.dumps(settings)
+
+    def _saved(self, now: Snapshot, before: Snapshot | None = None) -> StoredState:
+        """A snapshot as it is stored; with moments, if somebody is to read it without JAX.
+
+        Args:
+            now: The snapshot.
+            before: The snapshot before the last batch, if it is at hand.
+        """
+        saved = self._codec.save(now)
+        return saved if self._notes is None else self._moments.added(saved, now, before)
 
     def _take_up(self, accept_change: bool) -> None:
         """Begins the stream, or goes on with it."""
@@ -314,13 +332,13 @@ class Changing(LookingBack):
             kind: What is to be on record; None, if the state is the one that was lost.
         """
         if kind is None:
-            return self._store.go_back(head, self._codec.save(now), self._codec.save_fixed(now))
+            return self._store.go_back(head, self._saved(now), self._codec.save_fixed(now))
         again = event(head.saved.stage, kind, rebound=kind == RELEARNED)
         return self._amended(now, head, again, settings=self._settings())
 
     def _amended(self, now: Snapshot, head: StreamHead, why: Event, **others: Any) -> StreamHead:
         """Stores a state in place of the latest one, on record."""
-        saved, fixed_arrays = self._codec.save(now), self._codec.save_fixed(now)
+        saved, fixed_arrays = self._saved(now), self._codec.save_fixed(now)
         return self._store.amend(head, saved, fixed_arrays, why, **others)
 
     def _move(self, now: Snapshot, head: StreamHead, before: Snapshot | None = None) -> None:

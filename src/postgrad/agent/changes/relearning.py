@@ -6,12 +6,13 @@ from contextlib import suppress
 import jax.numpy as jnp
 import numpy as np
 
-from postgrad.agent.changes.stream_events import ANEW, RELEARNED, EventLog
-from postgrad.agent.settings_check import created_by
 from postgrad.agent.state_codec import OtherArraysError, StateCodec
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.errors import StoreError
 from postgrad.monitoring.assumptions import AssumptionFailedError
+from postgrad.records.settings import created_by
+from postgrad.records.stored_record import Shapes, issued_after, issued_first
+from postgrad.records.stream_events import ANEW, RELEARNED, EventLog
 from postgrad.store import Batch, Store, StoredState, StreamHead
 
 # Observations and x of batches, by stage.
@@ -39,6 +40,7 @@ class Relearning:
         """
         self._stream, self._codec, self._store, self._until = stream, codec, store, until
         self.start, self.only_start = stream.start.decision, False
+        self._shapes = Shapes(self.start.shape, stream.event_shape)
         self._head: StreamHead | None = None
         self._log: EventLog | None = None
 
@@ -73,15 +75,11 @@ class Relearning:
         if stage > 0:
             _, batch = next(self._store.batches(stage, stage))
             return self._issued_after(stage, batch)
-        changed, first = self.events.decision(0), self.events.first_decision
-        found = changed if changed is not None else self.start if first is None else first
-        return found.reshape(self.start.shape)
+        return issued_first(self.start, self.events)
 
     def _issued_after(self, stage: int, batch: Batch) -> np.ndarray:
         """The decision in force after the batch of a stage."""
-        if (changed := self.events.decision(stage)) is not None:
-            return changed.reshape(self._stream.start.decision.shape)
-        return self._codec.read_answer(batch.answer).decision
+        return issued_after(stage, batch, self.events, self._shapes)
 
     def believed(
         self,
@@ -226,7 +224,4 @@ class Relearning:
     def _data(self, rows: bytes, x: bytes | None) -> tuple[np.ndarray, np.ndarray | None]:
         """The observations of a batch, and the decision in force, if the caller named one."""
         with self._store.database.reading():
-            numbers = np.frombuffer(rows, "<f8").reshape(-1, *self._stream.event_shape)
-            if x is None:
-                return numbers, None
-            return numbers, np.frombuffer(x, "<f8").reshape(self._stream.start.decision.shape)
+            return self._shapes.rows(rows), None if x is None else self._shapes.x(x)

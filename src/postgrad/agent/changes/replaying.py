@@ -4,18 +4,19 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from postgrad.agent.changes.stream_events import (
+from postgrad.agent.changes.versions import told_apart, versions_now
+from postgrad.agent.moments import without_moments
+from postgrad.agent.state_codec import StateCodec
+from postgrad.agent.stored_history import StoredHistory
+from postgrad.engine.stream import Snapshot
+from postgrad.records.record import Replay, ReplayPart
+from postgrad.records.stream_events import (
     ANEW,
     CHANGED,
     CORRECTED,
     RELEARNED,
     WITHDRAWN,
 )
-from postgrad.agent.changes.versions import told_apart, versions_now
-from postgrad.agent.record import Replay, ReplayPart
-from postgrad.agent.state_codec import StateCodec
-from postgrad.agent.stored_history import StoredHistory
-from postgrad.engine.stream import Snapshot
 from postgrad.store import WENT_BACK, Store
 
 _UNKNOWN = "computed for a problem that was changed since; pass it in `earlier`"
@@ -127,7 +128,7 @@ class Replaying:
                 snapshot = past.history.changed(again, snapshot.decision, as_of=number)
         last = high == now.stage
         expected = past.codec.save(now) if last else self._store.checkpoint(high)
-        known = expected is not None and expected.stage == high
-        if different is None and known and past.codec.save(snapshot) != expected:
-            different = high + 1
+        if different is None and expected is not None and expected.stage == high:
+            same = past.codec.save(snapshot) == without_moments(expected)
+            different = None if same else high + 1
         return different, snapshot

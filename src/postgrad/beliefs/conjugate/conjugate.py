@@ -19,7 +19,7 @@ from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_array, is_concrete, on_device
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem, kind_of
 
@@ -172,7 +172,7 @@ def hyperparameters(positive: dict[str, Any], **real: Any) -> dict[str, Array]:
     except ValueError as problem:
         raise PriorError(f"the prior's numbers must have one shape, got {shapes}") from problem
     for name in positive:
-        if is_concrete(arrays[name]) and not bool(jnp.all(arrays[name] > 0)):
+        if is_concrete(arrays[name]) and not (np.asarray(arrays[name]) > 0).all():
             raise PriorError(f"{name} must be positive, got {np.asarray(arrays[name])}")
     return {name: jnp.broadcast_to(array, shape) for name, array in arrays.items()}
 
@@ -196,4 +196,4 @@ def difference_of_normalisers(
 
 def along_axis(values: Any, like: Array) -> Array:
     """Numbers along a leading axis, followed by as many axes of length one as an array has."""
-    return jnp.asarray(values).reshape(-1, *(1,) * like.ndim)
+    return on_device(np.asarray(values, float).reshape(-1, *(1,) * like.ndim))

@@ -16,7 +16,7 @@ from postgrad.beliefs.grid.weights import LogWeights, Weights
 from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.validate import as_array, is_concrete, on_device
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -68,7 +68,8 @@ class Grid(BeliefWithMemory):
                 raise PriorError("prior must have positive weight somewhere, got all zeros")
         self.memory = Memory(forget)
         with np.errstate(divide="ignore"):  # a point without weight
-            log_prior = jnp.asarray(to.log(weights) - to.log(weights.max()))
+            log_prior = to.log(weights) - to.log(weights.max())
+        log_prior = on_device(log_prior) if to is np else log_prior
         self.weights = LogWeights(log_prior, None if forget is None else log_prior)
 
     @property

@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, PyTree
 
@@ -29,8 +30,8 @@ from postgrad.problem.problem import Model, Problem
 from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance
 
-BOX = Box(jnp.ones(3), jnp.full(3, 100.0))
-LITERAL_BOX = Box(jnp.zeros(3), jnp.full(3, 100.0))
+BOX = Box(np.ones(3), np.full(3, 100.0))
+LITERAL_BOX = Box(np.zeros(3), np.full(3, 100.0))
 UNIVARIATE_BOX = Box(1.0, 100.0)
 
 _ALPHA, _BETA = 1.0, 0.5

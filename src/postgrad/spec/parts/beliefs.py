@@ -1,13 +1,15 @@
 """Priors that `[belief]` can name."""
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from postgrad import beliefs
 from postgrad.spec.parts.toml_table import Number, Positive, Share, TomlTable
+
+if TYPE_CHECKING:
+    from postgrad.beliefs import Belief
 
 # Points of a grid, or of the grids of all items that are decided together.
 MOST_POINTS = 1_000_000
@@ -64,23 +66,25 @@ class GridBelief(TomlTable):
         """The names of the parameters."""
         return set(self.levels)
 
-    def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
+    def build(self, parameters: tuple[str, ...]) -> "Belief":
         """The belief about parameters of the given names, in that order."""
+        from postgrad import beliefs
+
         levels = {
             name: values.values() if isinstance(values := self.levels[name], Levels) else values
             for name in parameters
         }
         points = beliefs.product_grid(levels) if len(levels) > 1 else levels[parameters[0]]
-        return _forgetting(beliefs.Grid, self.forget, points)
+        return _forgetting("Grid", self.forget, points)
 
 
 class _ConjugateBelief(TomlTable):
     """A conjugate prior. The keys of a subclass are the arguments of its family, in order."""
 
     forget: Forget = None
-    family: ClassVar[Any]
+    family: ClassVar[str]
 
-    def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
+    def build(self, parameters: tuple[str, ...]) -> "Belief":
         """The belief."""
         del parameters
         numbers = self.model_dump(exclude={"kind", "forget"}).values()
@@ -93,7 +97,7 @@ class NormalBelief(_ConjugateBelief):
     kind: Literal["normal"]
     mean: Number
     deviation: Positive
-    family = beliefs.Normal
+    family = "Normal"
     parameters: ClassVar[set[str]] = {"mean"}
 
 
@@ -105,7 +109,7 @@ class NormalInverseGammaBelief(_ConjugateBelief):
     count: Positive
     shape: Positive
     scale: Positive
-    family = beliefs.NormalInverseGamma
+    family = "NormalInverseGamma"
     parameters: ClassVar[set[str]] = {"mean", "scale"}
 
 
@@ -115,7 +119,7 @@ class GammaBelief(_ConjugateBelief):
     kind: Literal["gamma"]
     shape: Positive
     rate: Positive
-    family = beliefs.Gamma
+    family = "Gamma"
     parameters: ClassVar[set[str]] = {"mean"}
 
 
@@ -125,7 +129,7 @@ class InverseGammaBelief(_ConjugateBelief):
     kind: Literal["inverse-gamma"]
     shape: Positive
     scale: Positive
-    family = beliefs.InverseGamma
+    family = "InverseGamma"
     parameters: ClassVar[set[str]] = {"mean"}
 
 
@@ -135,7 +139,7 @@ class BetaBelief(_ConjugateBelief):
     kind: Literal["beta"]
     yes: Positive
     no: Positive
-    family = beliefs.Beta
+    family = "Beta"
     parameters: ClassVar[set[str]] = {"probability"}
 
 
@@ -156,8 +160,10 @@ class GaussianBelief(TomlTable):
         """The names of the parameters."""
         return set(self.mean)
 
-    def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
+    def build(self, parameters: tuple[str, ...]) -> "Belief":
         """The belief about parameters of the given names, in that order."""
+        from postgrad import beliefs
+
         return beliefs.Gaussian(_theta(self.mean, parameters), _theta(self.deviation, parameters))
 
 
@@ -172,8 +178,10 @@ class KnownBelief(TomlTable):
         """The names of the parameters."""
         return set(self.theta)
 
-    def build(self, parameters: tuple[str, ...]) -> beliefs.Belief:
+    def build(self, parameters: tuple[str, ...]) -> "Belief":
         """The belief about parameters of the given names, in that order."""
+        from postgrad import beliefs
+
         return beliefs.Known(_theta(self.theta, parameters))
 
 
@@ -189,8 +197,11 @@ def _theta(values: dict[str, float], parameters: tuple[str, ...]) -> Any:
     return in_order if len(parameters) > 1 else in_order[parameters[0]]
 
 
-def _forgetting(family: Any, forget: float | list[float] | None, *numbers: Any) -> beliefs.Belief:
+def _forgetting(name: str, forget: float | list[float] | None, *numbers: Any) -> "Belief":
     """A belief with a rate of forgetting, or one that learns which of several rates is right."""
+    from postgrad import beliefs
+
+    family = getattr(beliefs, name)
     if isinstance(forget, list):
         return beliefs.Adaptive(family(*numbers, forget=1.0), forget)
     return family(*numbers, forget=forget)

@@ -1,18 +1,15 @@
-"""Costs that `[cost]` can name."""
+"""Costs that `[cost]` can name. JAX is imported when one is built."""
 
 import itertools
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 from pydantic import Field
 
-from postgrad.problem.problem import Cost
-from postgrad.research.problems.newsvendor import Mismatch, Newsvendor
-from postgrad.research.problems.pricing import Revenue
 from postgrad.spec.parts.toml_table import Numbers, Pick, Positives, TomlTable
+
+if TYPE_CHECKING:
+    from postgrad.problem.problem import Cost
 
 
 class NewsvendorCost(TomlTable):
@@ -22,8 +19,10 @@ class NewsvendorCost(TomlTable):
     underage: Positives
     overage: Positives
 
-    def build(self, pick: Pick) -> Cost:
+    def build(self, pick: Pick) -> "Cost":
         """The cost, with the numbers that `pick` takes."""
+        from postgrad.research.problems.newsvendor import Mismatch
+
         return Mismatch(pick(self.underage), pick(self.overage))
 
 
@@ -44,8 +43,10 @@ class ProfitCost(TomlTable):
             if comparable and not (less < more).all():
                 raise ValueError("`salvage` must be less than `cost`, and `cost` than `price`")
 
-    def build(self, pick: Pick) -> Cost:
+    def build(self, pick: Pick) -> "Cost":
         """The cost, with the numbers that `pick` takes."""
+        from postgrad.research.problems.newsvendor import Newsvendor
+
         return Newsvendor(pick(self.cost), pick(self.price), pick(self.salvage))
 
 
@@ -54,8 +55,10 @@ class SquaredCost(TomlTable):
 
     kind: Literal["squared"]
 
-    def build(self, pick: Pick) -> Cost:
+    def build(self, pick: Pick) -> "Cost":
         """The cost."""
+        from postgrad.spec.parts.built import Squared
+
         del pick
         return Squared()
 
@@ -66,19 +69,13 @@ class RevenueCost(TomlTable):
     kind: Literal["revenue"]
     unit_cost: Numbers = 0.0
 
-    def build(self, pick: Pick) -> Cost:
+    def build(self, pick: Pick) -> "Cost":
         """The cost, with the numbers that `pick` takes."""
+        from postgrad.research.problems.pricing import Revenue
+
         return Revenue(pick(self.unit_cost))
 
 
 AnyCost = Annotated[
     NewsvendorCost | ProfitCost | SquaredCost | RevenueCost, Field(discriminator="kind")
 ]
-
-
-class Squared(eqx.Module):
-    """h(x, xi) = |x - xi|^2."""
-
-    def __call__(self, x: Float[Array, "..."], xi: Float[Array, "..."]) -> Float[Array, ""]:
-        """h(x, xi)."""
-        return jnp.sum(jnp.square(x - xi))

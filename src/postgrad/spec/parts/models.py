@@ -1,20 +1,25 @@
 """Models of demand that `[model]` can name.
 
 `parameters` names the unknown parameters of a model, in order. With one parameter theta is a
-number; with several theta is a dictionary.
+number; with several theta is a dictionary. `built.py` has the models themselves, which need JAX.
 """
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpyro.distributions as dist
-from jaxtyping import Array, Float, PyTree
 from pydantic import Field
 
-from postgrad.distributions.counts import NegativeBinomial, Poisson, log_normal
-from postgrad.problem.problem import Decision, Model
 from postgrad.spec.parts.toml_table import Number, Positive, TomlTable
+
+if TYPE_CHECKING:
+    from postgrad.problem.problem import Model
+
+# The models without settings, and their parameters.
+_PLAIN = {
+    "poisson": ("mean",),
+    "negative-binomial": ("mean", "concentration"),
+    "exponential": ("mean",),
+    "bernoulli": ("probability",),
+}
 
 
 class NormalDemand(TomlTable):
@@ -28,9 +33,11 @@ class NormalDemand(TomlTable):
         """The unknown parameters."""
         return ("mean", "scale") if self.scale is None else ("mean",)
 
-    def build(self) -> Model:
+    def build(self) -> "Model":
         """The model."""
-        return _normal if self.scale is None else NormalOfScale(jnp.asarray(self.scale))
+        from postgrad.spec.parts import built
+
+        return built.normal_of(self.scale)
 
 
 class LogNormalDemand(TomlTable):
@@ -40,9 +47,11 @@ class LogNormalDemand(TomlTable):
     shift: Annotated[Number, Field(ge=0)] = 0.0
     parameters: ClassVar[tuple[str, ...]] = ("median", "spread")
 
-    def build(self) -> Model:
+    def build(self) -> "Model":
         """The model."""
-        return ShiftedLogNormal(self.shift)
+        from postgrad.spec.parts import built
+
+        return built.ShiftedLogNormal(self.shift)
 
 
 class LinearDemand(TomlTable):
@@ -52,9 +61,11 @@ class LinearDemand(TomlTable):
     scale: Positive
     parameters: ClassVar[tuple[str, ...]] = ("intercept", "slope")
 
-    def build(self) -> Model:
+    def build(self) -> "Model":
         """The model."""
-        return Linear(jnp.asarray(self.scale))
+        from postgrad.spec.parts import built
+
+        return built.linear(self.scale)
 
 
 class PlainDemand(TomlTable):
@@ -65,79 +76,15 @@ class PlainDemand(TomlTable):
     @property
     def parameters(self) -> tuple[str, ...]:
         """The unknown parameters."""
-        return _PLAIN[self.kind][0]
+        return _PLAIN[self.kind]
 
-    def build(self) -> Model:
+    def build(self) -> "Model":
         """The model."""
-        return _PLAIN[self.kind][1]
+        from postgrad.spec.parts import built
+
+        return built.PLAIN[self.kind]
 
 
 AnyModel = Annotated[
     NormalDemand | LogNormalDemand | LinearDemand | PlainDemand, Field(discriminator="kind")
 ]
-
-
-class NormalOfScale(eqx.Module):
-    """N(theta, scale^2)."""
-
-    scale: Float[Array, ""]
-
-    def __call__(self, x: Decision, theta: Array) -> Any:
-        """f(.; x, theta)."""
-        del x
-        return dist.Normal(theta, self.scale, validate_args=False)
-
-
-class ShiftedLogNormal(eqx.Module):
-    """log(demand + shift) is normal: see `log_normal`."""
-
-    shift: float = eqx.field(static=True)
-
-    def __call__(self, x: Decision, theta: PyTree) -> Any:
-        """f(.; x, theta)."""
-        del x
-        return log_normal(theta["median"], theta["spread"], self.shift)
-
-
-class Linear(eqx.Module):
-    """N(intercept - slope x, scale^2)."""
-
-    scale: Float[Array, ""]
-
-    def __call__(self, x: Decision, theta: PyTree) -> Any:
-        """f(.; x, theta)."""
-        mean = theta["intercept"] - theta["slope"] * x
-        return dist.Normal(mean, self.scale, validate_args=False)
-
-
-def _normal(x: Decision, theta: PyTree) -> Any:
-    del x
-    return dist.Normal(theta["mean"], theta["scale"], validate_args=False)
-
-
-def _poisson(x: Decision, theta: Array) -> Any:
-    del x
-    return Poisson(theta, validate_args=False)
-
-
-def _negative_binomial(x: Decision, theta: PyTree) -> Any:
-    del x
-    return NegativeBinomial(theta["mean"], theta["concentration"], validate_args=False)
-
-
-def _exponential(x: Decision, theta: Array) -> Any:
-    del x
-    return dist.Exponential(1.0 / theta, validate_args=False)
-
-
-def _bernoulli(x: Decision, theta: Array) -> Any:
-    del x
-    return dist.Bernoulli(theta, validate_args=False)
-
-
-_PLAIN: dict[str, tuple[tuple[str, ...], Model]] = {
-    "poisson": (("mean",), _poisson),
-    "negative-binomial": (("mean", "concentration"), _negative_binomial),
-    "exponential": (("mean",), _exponential),
-    "bernoulli": (("probability",), _bernoulli),
-}

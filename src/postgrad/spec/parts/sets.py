@@ -1,11 +1,13 @@
 """Feasible sets that `[feasible]` can name."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from postgrad.problem import feasible
 from postgrad.spec.parts.toml_table import Number, Numbers, Pick, Positives, TomlTable
+
+if TYPE_CHECKING:
+    from postgrad.problem.feasible import FeasibleSet
 
 
 class BoxSet(TomlTable):
@@ -16,8 +18,10 @@ class BoxSet(TomlTable):
     high: Numbers
     joint: ClassVar[bool] = False
 
-    def build(self, pick: Pick) -> feasible.FeasibleSet:
+    def build(self, pick: Pick) -> "FeasibleSet":
         """The set, with the numbers that `pick` takes."""
+        from postgrad.problem import feasible
+
         return feasible.Box(pick(self.low), pick(self.high))
 
 
@@ -31,8 +35,10 @@ class BudgetSet(TomlTable):
     total: Number
     joint: ClassVar[bool] = True
 
-    def build(self, pick: Pick) -> feasible.FeasibleSet:
+    def build(self, pick: Pick) -> "FeasibleSet":
         """The set, with the numbers that `pick` takes: one for each item."""
+        from postgrad.problem import feasible
+
         return feasible.Budget(pick(self.low), pick(self.high), pick(self.weights), self.total)
 
 

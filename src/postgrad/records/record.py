@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from jaxtyping import Float
 
-from postgrad.algorithm.surprise import Surprise
-from postgrad.monitoring.misspecification import Alarm
+from postgrad.records.alarm import Alarm
+from postgrad.records.surprise import Surprise
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Corrected:
 
     stage: int
     time: datetime
-    rows: Float[np.ndarray, "D ..."]
+    rows: np.ndarray
     withdrawn: bool
 
 
@@ -51,7 +50,7 @@ class Record:
     id: str | None
     time: datetime
     x: np.ndarray
-    rows: Float[np.ndarray, "D ..."]
+    rows: np.ndarray
     decision: np.ndarray
     interval: tuple[np.ndarray, np.ndarray] | None
     log_predictive: float

@@ -1,0 +1,1 @@
+"""Compiled programs that are kept on disk between processes."""

@@ -1,0 +1,1 @@
+"""Reading what a specification has decided, without JAX."""
