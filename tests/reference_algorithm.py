@@ -22,11 +22,18 @@ case = CASES.add
 
 buyers = pg.Problem(lambda x, xi: -x * xi, lambda x, theta: dist.Binomial(10, logits=theta - x))
 # (problem, points of a grid, x, a batch)
+sales = pg.Problem(
+    lambda x, sold: -x * sold,
+    lambda x, theta: dist.Poisson(theta * jnp.exp(-x)),
+    BOX,
+)
+
 PLACES = {
     "2d-independent": (QUADRATICS["2d-independent"].problem, POINTS, [0.5, -1.2]),
     "1d-dependent": (QUADRATICS["1d-dependent"].problem, POINTS, 1.7),
     "2d-dependent": (QUADRATICS["2d-dependent"].problem, POINTS, [0.5, 1.9]),
     "buyers": (buyers, jnp.linspace(-2.0, 2.0, 5), 1.7),
+    "sales": (sales, jnp.linspace(5.0, 80.0, 5), 1.7),
 }
 
 
@@ -46,7 +53,7 @@ def estimated(gradient: pg.gradients.Gradient, name: str) -> Numbers:
     return {"estimates": estimates(prior, jnp.asarray(x), random.split(random.key(4), 9))}
 
 
-EVERYWHERE = tuple(PLACES)
+EVERYWHERE = tuple(name for name in PLACES if name != "sales")
 for kind, places in {
     pg.gradients.Automatic: EVERYWHERE,
     pg.gradients.Enumerate: ("buyers",),
@@ -54,6 +61,7 @@ for kind, places in {
     pg.gradients.Partial: EVERYWHERE,
     pg.gradients.Pathwise: ("2d-independent", "1d-dependent", "2d-dependent"),
     pg.gradients.Score: EVERYWHERE,
+    pg.gradients.Systematic: ("sales",),
 }.items():
     for place in places:
         case(f"gradients/{kind.__name__}/{place}", estimated, kind(), place)

@@ -230,12 +230,11 @@ REVENUE = pg.Problem(
 def test_counts_that_depend_on_the_decision():
     """A price x, and sales of Poisson(theta exp(-x)): the revenue x theta exp(-x) is best at 1.
 
-    JAX draws Poisson numbers with its own generator only, so the draws are independent. Compiling
-    that generator for a whole stage takes half a minute; for one look it takes seconds.
+    Some values of the count are summed over, so its slope has next to no noise.
     """
     land = SampledObjective(REVENUE, pg.gradients.Automatic(), pg.risks.Mean(), None)
     x = jnp.asarray(1.5)
-    assert isinstance(land.gradient.choice(REVENUE, x, x), pg.gradients.Score)
+    assert isinstance(land.gradient.choice(REVENUE, x, x), pg.gradients.Systematic)
 
     @jax.jit
     def look(key):
@@ -245,9 +244,9 @@ def test_counts_that_depend_on_the_decision():
 
     slope, error = look(random.key(0))
     exact = 20.0 * (1.5 - 1.0) * np.exp(-1.5)
-    assert abs(float(slope) - exact) < 4.5 * float(error)
-    # Measured from the mean cost, the score has little noise: 4096 draws of x (sold - 4.5).
-    assert float(error) < 0.2
+    assert abs(float(slope) - exact) < 4.5 * float(error) + 1e-6  # beyond 5.5 deviations
+    # The score, measured from the mean cost of 4096 draws, has a standard error of about 0.1.
+    assert float(error) < 0.01
 
 
 def test_score_with_a_model_that_depends_on_the_decision():

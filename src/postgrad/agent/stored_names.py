@@ -121,6 +121,7 @@ FROZEN = {
     "SufficientWeights": "family shift everything live size statistics since tally missing",
     "Sum": "high low",
     "Surprise": "pit_location pit_spread z_location z_spread",
+    "Systematic": "",
     "TailLoss": "quantile",
     "TakesSteps": "",
     "Tally": "blocks leaves peaks",

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm import presets
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
@@ -114,14 +114,14 @@ def _on_paid_costs(policy: Callable[..., Policy], instance: Instance) -> Entrant
     """A policy that computes from the data only what the decision in force costs."""
     problem, x, theta = instance.problem, instance.x, instance.theta
     alike = problem.event_shape(x, theta) == problem.kind(x, theta).event_shape
-    if problem.observation is not None and not (alike and bool(_cost_is_seen(instance))):
+    if problem.observation is not None and not (alike and bool(_cost_is_seen(instance, problem.near(x)))):
         raise SettingError("the data do not tell what the decision in force costs")
     return Entrant(policy(problem))
 
 
 @eqx.filter_jit
-def _cost_is_seen(instance: Instance) -> Bool[Array, ""]:
-    """Whether the cost of an observation, and its derivative in x, equal those of xi.
+def _cost_is_seen(instance: Instance, near: Float[Array, "k ..."]) -> Bool[Array, ""]:
+    """Whether the cost of an observation, and its derivative in x, equal those of xi near x_1.
 
     True of sales instead of demand: unmet demand earns nothing. Draws of the model and of the
     observation from the same key must belong together, as those of `Censored` do.
@@ -138,7 +138,7 @@ def _cost_is_seen(instance: Instance) -> Bool[Array, ""]:
 
     keys = random.split(random.key(0), _DRAWS)
     at = jax.vmap(jax.vmap(agrees, in_axes=(None, 0)), in_axes=(0, None))
-    return jnp.all(at(problem.near(instance.x), keys))
+    return jnp.all(at(near, keys))
 
 
 # Each makes an entrant, or raises a PostgradError whose message says why it does not apply.

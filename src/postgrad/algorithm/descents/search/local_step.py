@@ -88,7 +88,8 @@ def after_look(
     bend = lane.bend * jnp.clip(secant / lane.bend, 1.0 / _FASTEST, _FASTEST)
     bend = jnp.where(moved, lane.bend + clear * (bend - lane.bend), lane.bend)
     # A straight cost has no curvature, and steps to the end of the reach; less would underflow.
-    bend = jnp.maximum(bend, _STRAIGHT * jnp.abs(slope) / lane.reach)
+    steepness = jnp.minimum(jnp.abs(slope), jnp.abs(lane.slope))
+    bend = jnp.where(moved, jnp.maximum(bend, _STRAIGHT * steepness / lane.reach), bend)
     # A constraint may have shortened a step that the reach had shortened before.
     held_back = jnp.abs(lane.slope) >= lane.bend * lane.reach
     far = jnp.abs(move) >= jnp.where(held_back, 0.25, 0.99) * lane.reach
