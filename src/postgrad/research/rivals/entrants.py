@@ -114,7 +114,8 @@ def _on_paid_costs(policy: Callable[..., Policy], instance: Instance) -> Entrant
     """A policy that computes from the data only what the decision in force costs."""
     problem, x, theta = instance.problem, instance.x, instance.theta
     alike = problem.event_shape(x, theta) == problem.kind(x, theta).event_shape
-    if problem.observation is not None and not (alike and bool(_cost_is_seen(instance, problem.near(x)))):
+    near = problem.near(x)
+    if problem.observation is not None and not (alike and bool(_cost_is_seen(instance, near))):
         raise SettingError("the data do not tell what the decision in force costs")
     return Entrant(policy(problem))
 
