@@ -8,13 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import postgrad as pg
 from postgrad.cli import app
 from postgrad.problem import feasible
+from postgrad.spec import load
 from postgrad.spec import rules_of_thumb as rules
+from postgrad.spec.build import build
 from postgrad.spec.demand_table import DemandTable
 
 ROOT = Path(__file__).parent.parent
@@ -141,3 +145,20 @@ def test_rules_do_not_know_the_future():
     for name in ("saa", "normal", "last-value", "saa-5"):
         few, all_ = rule_backtest(20).orders(name, 3), rule_backtest(30).orders(name, 3)
         np.testing.assert_array_equal(few[3:], all_[3:20])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["yaz", "yaz-capacity"])
+def test_decisions_on_counts_come_to_rest(name):
+    """At kinks no slope vanishes, and yet the search must say that there is nothing left to do."""
+    specification = load(ROOT / "examples" / f"{name}.toml")
+    items = list(specification.data.items)
+    built = build(specification, items)
+    with open(ROOT / "examples" / "yaz.csv") as file:
+        rows = [row for row in csv.DictReader(file) if row["is_closed"] != "1"][:40]
+    sold = np.array([[float(row[item]) for item in items] for row in rows])
+    algorithm = pg.BayesianSGD(built.problems[0], **built.options)
+    state, step = algorithm.init(built.belief, built.starts[0]), eqx.filter_jit(algorithm.step)
+    for t, row in enumerate(sold if built.joint else sold[:, 0], 1):
+        state, info = step(state, np.asarray(row)[None])
+        assert t <= 10 or info.course.settled == 1.0, t
