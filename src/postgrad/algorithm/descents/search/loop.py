@@ -49,6 +49,7 @@ def look_around(on: Ground) -> Carry:
         rested=jnp.asarray(False),
         least=jnp.full(on.groups, jnp.inf),
         least_near=jnp.full(on.groups, jnp.inf),
+        lowest=jnp.asarray(jnp.inf),
         others=state.others,
         recalled=x,
         hope=jnp.zeros(()),
@@ -83,6 +84,7 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     lower = seen.values - carry.held.values
     lowest = jnp.argmin(jnp.where(jnp.isnan(lower), jnp.inf, lower))
     home, recall, near = (look.is_of(kind) for kind in (Kind.HOME, Kind.RECALL, Kind.NEAR))
+    single = home | near | look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE)
     changed = jnp.abs(jnp.log(after.held.lane.bend / carry.held.lane.bend))
     after = after._replace(
         recalled=jnp.where(recall, look.at[lowest], carry.recalled),
@@ -93,6 +95,7 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
         steady=near & jnp.all(changed < _SAME),
         least=jnp.minimum(carry.least, values),
         least_near=jnp.minimum(carry.least_near, jnp.where(home | near, values, jnp.inf)),
+        lowest=jnp.minimum(carry.lowest, jnp.where(single, jnp.mean(values), jnp.inf)),
         home=jnp.where(home, here, carry.home),
     )
     after = _unless_idle(on, carry, after)

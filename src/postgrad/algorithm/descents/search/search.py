@@ -151,6 +151,8 @@ class Search(Descent):
         # Of a cost that jumps, the noise of the minimum falls with the number of draws to the power
         # 2/3 alone (Kim and Pollard, 1990).
         gap = jnp.mean(held.values - end.least) / groups ** jnp.where(end.jumped, 2 / 3, 1.0)
+        # A place may be lower by all draws, and yet not by so much that it was believed.
+        gap = jnp.fmax(gap, lane.value - end.lowest)
         ahead = saving(lane._replace(bend=bend), end.matrix, end.step)
         settled = ahead <= 0.1 * (sigma + noise) + _NOTHING * scale
         # At kinks, and where the cost jumps, what slopes promise is not to be had.

@@ -75,6 +75,7 @@ class Carry(NamedTuple):
         rested: Whether steps from the best place have nothing left to save.
         least: The least value that each group of draws has seen.
         least_near: The same at x_t and at steps from the best place.
+        lowest: The least value that all draws together have seen at one place.
         others: Places that are remembered: see `Track`.
         recalled: The best of these by the group that looked at it.
         hope: By how much F is lower there, by the same group; negative if it is.
@@ -101,6 +102,7 @@ class Carry(NamedTuple):
     rested: Bool[Array, ""]
     least: Float[Array, " G"]
     least_near: Float[Array, " G"]
+    lowest: Float[Array, ""]
     others: Float[Array, "8 d"]
     recalled: Float[Array, " d"]
     hope: Float[Array, ""]
