@@ -103,7 +103,7 @@ class Ground:
         singles = jnp.where(early | kinked, _FIRST_SINGLE, _SINGLE)
         counts = {
             Kind.HOME: 1,
-            Kind.RECALL: int(self.has_values),
+            Kind.RECALL: 2 * self.has_values,
             Kind.OTHER: int(self.has_values),
             Kind.SCAN: jnp.where(self.scans, self.per_group, 0),
             Kind.APART: jnp.where(self.scans, _APART, 0),

@@ -15,7 +15,7 @@ class Kind(enum.IntEnum):
     """What a look is for. A stage takes its looks in this order."""
 
     HOME = 0  # at x_t
-    RECALL = 1  # at places that are remembered, one for each group of draws
+    RECALL = 1  # at places that are remembered, then at new ones, one for each group of draws
     OTHER = 2  # at the best of these
     SCAN = 3  # at places of the whole set, one for each group of draws
     APART = 4  # a step from the best place of each group

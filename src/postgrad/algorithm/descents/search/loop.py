@@ -83,7 +83,8 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     values = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.values), jnp.inf, seen.values)
     lower = seen.values - carry.held.values
     lowest = jnp.argmin(jnp.where(jnp.isnan(lower), jnp.inf, lower))
-    home, recall, near = (look.is_of(kind) for kind in (Kind.HOME, Kind.RECALL, Kind.NEAR))
+    home, near = look.is_of(Kind.HOME), look.is_of(Kind.NEAR)
+    recall = look.is_of(Kind.RECALL) & (lower[lowest] < carry.hope)
     single = home | near | look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE)
     changed = jnp.abs(jnp.log(after.held.lane.bend / carry.held.lane.bend))
     after = after._replace(

@@ -52,7 +52,7 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     # One place with all draws, or a place for each lane with its own.
     branches: list[tuple[tuple[Kind, ...], Callable[[], Array]]] = [
         ((Kind.HOME,), lambda: _one(on, carry, look, candidate)),
-        ((Kind.RECALL,), lambda: _recalled(on, carry)),
+        ((Kind.RECALL,), lambda: _recalled(on, carry, look)),
         ((Kind.SCAN,), lambda: on.places.at[jnp.clip(look.turn, 0, on.per_group - 1)][on.group]),
         (
             (Kind.APART, Kind.SCOUT),
@@ -124,10 +124,10 @@ def _one(on: Ground, carry: Carry, look: Look, candidate: Int[Array, ""]) -> Flo
     return jnp.broadcast_to(one, (on.lanes, on.x.size))
 
 
-def _recalled(on: Ground, carry: Carry) -> Float[Array, "L d"]:
-    """Remembered places and new ones, by other draws every time."""
+def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
+    """Remembered places, then new ones, by other draws every time."""
     known = carry.others[(on.group + on.stage.plan.number) % GROUPS]
-    return jnp.where(on.group[:, None] % 2 == 0, known, on.fresh[on.group // 2])
+    return jnp.where(look.turn == 0, known, on.fresh[on.group // 2])
 
 
 def _on_line(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:
