@@ -1,5 +1,6 @@
 """A specification at work: run, decide, explain, export, plot; and what hostile input cannot do."""
 
+import gc
 import json
 import os
 import sys
@@ -126,6 +127,7 @@ def test_many_streams_are_one_file(shop):
     row = ",".join("5" for _ in names)
     (shop / "data.csv").write_text(f"date,{','.join(names)}\n1,{row}\n2,{row}\n")
     with SpecAgents(load(shop / "shop.toml"), shop / "shop.db") as agents:
+        gc.collect()  # what earlier tests left open is closed before, not meanwhile
         before = open_files()
         source = dated_rows(rows("data.csv"), agents.specification.data, None)
         lines = list(agents.deliver(source, at_once=2))

@@ -1,5 +1,7 @@
 """What broke the search when somebody tried it who had not seen it, each against a closed form."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 import postgrad as pg
+from postgrad.monitoring.progress_warnings import ConvergenceWarning
 
 CENTRES = np.array([10.0, 35.0, 60.0, 85.0])
 
@@ -234,3 +237,40 @@ def test_decisions_at_a_kink_are_averaged_once_the_posterior_has_settled():
     found = [float(agent.observe(rng.normal(20.0, 2.0, 1))) for _ in range(40)]
     assert np.abs(np.diff(found[30:])).max() < 1e-4
     assert abs(found[-1] - (20.0 + 2.0 * stats.norm.ppf(0.75))) < 2e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [3, 6])
+def test_of_two_segments_the_better_one_is_served_or_it_is_said(seed):
+    """Two valleys that are nearly as good, and a posterior that swings between them."""
+
+    def rate(price, a, b, numbers):
+        return a * numbers.exp(-((price / 2.0) ** 2)) + b / (1 + numbers.exp((price - 30) / 0.8))
+
+    levels = {"a": np.geomspace(1, 1000, 13), "b": np.geomspace(0.01, 30, 13)}
+    grid = pg.beliefs.product_grid({name: jnp.asarray(each) for name, each in levels.items()})
+    a, b = (np.asarray(grid[name]) for name in ("a", "b"))
+    problem = pg.Problem(
+        lambda price, sold: -(price - 0.5) * jnp.minimum(sold, 80),
+        lambda price, theta: dist.Poisson(rate(price, theta["a"], theta["b"], jnp)),
+        pg.feasible.Box(0.0, 40.0),
+    )
+
+    def expected(prices):
+        at_most = stats.poisson.sf(np.arange(80), rate(prices[:, None], a, b, np)[..., None])
+        return -(prices[:, None] - 0.5) * at_most.sum(axis=-1)
+
+    agent, rng = pg.Agent(problem, pg.beliefs.Grid(grid), x=38.0), np.random.default_rng(seed)
+    everywhere, log_weights = expected(np.linspace(0.0, 40.0, 401)), np.zeros(169)
+    for t in range(1, 31):
+        price = float(agent.decision)
+        batch = rng.poisson(rate(price, 120.0, 1.5, np), 1).astype(float)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            x = float(agent.observe(batch))
+        log_weights += stats.poisson.logpmf(batch[0], rate(price, a, b, np))
+        weights = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
+        least, own = (everywhere @ weights).min(), (expected(np.array([x])) @ weights)[0]
+        if t >= 5 and own - least > 0.05 * abs(least):
+            assert any(issubclass(one.category, ConvergenceWarning) for one in said), t
