@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from postgrad.beliefs import Belief
 from postgrad.errors import DecisionError
+from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_numbers, on_device
 from postgrad.problem.feasible import FeasibleSet
@@ -91,7 +92,7 @@ def initial_decision(problem: Problem, x: Any) -> Decision:
     return on_device(numbers)
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _violation(feasible: FeasibleSet, x: Any) -> Float[Array, ""]:
     """How far outside; compiled once for sets that differ in numbers only."""
     return feasible.violation(x)

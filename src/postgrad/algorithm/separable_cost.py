@@ -7,7 +7,6 @@ few thousand draws do what hundreds of thousands would with the joint law.
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +17,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from postgrad.algorithm.gradients import Gradient
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import first
+from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.problem.problem import Cost, Decision, Problem
 
 # At each decision a cost is tried with so many examples of theta, and with as many draws.
@@ -48,7 +48,7 @@ def adds_over_coordinates(problem: Problem, x: Decision, belief: Belief) -> bool
     return bool(_add_up(problem, problem.decisions(x, examples), belief))
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _add_up(problem: Problem, decisions: Float[Array, "k ..."], belief: Belief) -> Bool[Array, ""]:
     key, key_theta = random.split(random.key(0))
     examples = belief.examples()
@@ -100,7 +100,7 @@ def adds_over_decisions(problem: Problem, gradient: Gradient, x: Decision, theta
     return bool(jnp.all(_sums(problem, problem.decisions(x, thetas), thetas)))
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _sums(problem: Problem, decisions: Array, thetas: PyTree) -> Bool[Array, "k pairs"]:
     count = jax.tree.leaves(thetas)[0].shape[0]
 

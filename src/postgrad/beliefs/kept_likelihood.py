@@ -33,6 +33,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.beliefs.belief import log_likelihood
 from postgrad.beliefs.forgetting import Memory
+from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.module import replaced
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model
@@ -183,7 +184,7 @@ class KeptRows(KeptLikelihood):
         return type(self)(x, y, jnp.asarray(weight), jnp.asarray(len(kept), self.count.dtype))
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _draw(likelihood: Model, x: Decision, theta: PyTree) -> Array:
     return likelihood(x, theta).sample(random.key(0))
 

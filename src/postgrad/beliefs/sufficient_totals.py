@@ -20,6 +20,7 @@ from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.kept_likelihood import KeptLikelihood, KeptRows
 from postgrad.distributions.exponential_families import ExponentialFamily, family_of
 from postgrad.errors import ModelError
+from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
@@ -151,7 +152,7 @@ def _central(thetas: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[nearest], thetas)
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _agree(
     totals: SufficientTotals, model: Model, places: Float[Array, "k ..."], thetas: PyTree
 ) -> Bool[Array, ""]:

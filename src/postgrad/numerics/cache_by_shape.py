@@ -1,9 +1,9 @@
-"""Results that depend on the shapes of the arguments, and are worth keeping."""
+"""Programs and other results that depend on the shapes of arguments, and how they are kept."""
 
 import functools
 import threading
 from collections.abc import Callable, Hashable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -50,3 +50,10 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
         return compile_it(*arguments, **options)(*arguments, **options)
 
     return call
+
+
+def compiled_at_once(function: Callable[P, R]) -> Callable[P, R]:
+    """`jit` for programs that run once or twice: to optimise one takes longer than to run it."""
+    jit: Any = eqx.filter_jit  # takes what `jax.jit` takes, though its types do not say so
+    program: Callable[P, R] = jit(function, compiler_options={"xla_backend_optimization_level": 0})
+    return program

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.extend.core as jec
 import jax.numpy as jnp
@@ -16,7 +15,7 @@ from numpyro.distributions.constraints import is_dependent
 from postgrad.distributions.counts import by_inversion
 from postgrad.distributions.density import log_density
 from postgrad.errors import CostError, FeasibleSetError, ModelError, SettingError
-from postgrad.numerics.cache_by_shape import once_per_shape
+from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_key, on_device
 from postgrad.problem.feasible import FeasibleSet, Reals
@@ -123,7 +122,7 @@ class Problem(Module):
             raise CostError(f"cost(x, xi) must be finite, got {cost} at x = {x}, xi = {xi}")
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _nearest(feasible: FeasibleSet, points: Float[Any, "k ..."]) -> Float[Array, "k ..."]:
     """The feasible decision that is nearest to each point."""
     return jax.vmap(feasible.project)(points)
@@ -145,7 +144,7 @@ def _all_over(feasible: FeasibleSet, x: np.ndarray) -> Float[np.ndarray, "k ..."
     return x + np.where(np.arange(_FAR) % 2, shorter, 1.0).reshape(column) * (ends - x)
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _cost(cost: Cost, x: Decision, xi: Array) -> Array:
     return jnp.asarray(cost(x, xi))
 
@@ -275,14 +274,14 @@ def _is_proper(model: Model, x: Decision, theta: PyTree) -> tuple[Bool[Array, ""
     return finite & has_proper_parameters(distribution), draw
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _are_proper(model: Model, x: Decision, thetas: PyTree) -> tuple[Bool[Array, " n"], Array]:
     """Whether each theta gives a proper distribution; and a draw at the first."""
     proper, draws = jax.vmap(lambda theta: _is_proper(model, x, theta))(thetas)
     return proper, draws[0]
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _are_proper_at(model: Model, xs: Float[Any, "k ..."], thetas: PyTree) -> Bool[Array, "k n"]:
     return jax.vmap(lambda x: jax.vmap(lambda theta: _is_proper(model, x, theta)[0])(thetas))(xs)
 

@@ -16,6 +16,7 @@ from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.counts import by_inversion
 from postgrad.distributions.density import log_density, log_formula, settle
 from postgrad.errors import ModelError, PriorError
+from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
@@ -123,7 +124,7 @@ def unknown(member: Any, *_: Array) -> Any:
     raise ModelError(f"no conjugate form is registered for {type(member).__name__}")
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _agrees(belief: Conjugate, likelihood: Model, xs: Float[Array, "k ..."]) -> Bool[Array, ""]:
     """Whether log f - psi . S is the same for all theta, at several decisions and data."""
     thetas = belief.examples()

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from numpyro.distributions import Distribution, biject_to
 
 from postgrad.errors import PriorError
+from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.validate import is_concrete
 from postgrad.problem.problem import has_proper_parameters
@@ -149,7 +150,7 @@ class Prior(eqx.Module):
             yield part, entry.reshape(shape)
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _draw(prior: Prior, key: Array, count: int) -> tuple[Float[Array, "count d"], Bool[Array, ""]]:
     """Draws of z, and whether those of theta are finite."""
     theta = prior.sample(key, (count,))

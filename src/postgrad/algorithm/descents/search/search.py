@@ -30,6 +30,7 @@ from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Carry, Track
 from postgrad.algorithm.sampled_objective import draw_thetas
 from postgrad.beliefs import Belief
 from postgrad.numerics.lattice_keys import purpose
+from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import Decision
 
 _BLOCKED = 0.5  # the share of single thetas whose steps all failed from which on they tell nothing
@@ -78,14 +79,14 @@ class Search(Descent):
     def init(self, x: Decision, additive: bool) -> Track:
         """Nothing known."""
         d = x.size
-        ones = jnp.asarray(np.ones(d))
+        ones = on_device(np.ones(d))
         return Track(
             ones,
-            jnp.asarray(np.eye(0 if additive else d)),
+            on_device(np.eye(0 if additive else d)),
             ones,
-            jnp.asarray(FAR, float),
-            jnp.asarray(np.tile(np.ravel(x).astype(float), (GROUPS, 1))),
-            jnp.asarray(True),
+            on_device(np.float64(FAR)),
+            on_device(np.tile(np.ravel(x).astype(float), (GROUPS, 1))),
+            on_device(np.bool_(True)),
         )
 
     def step_size(self, number: Int[Array, ""]) -> Array:
