@@ -227,6 +227,8 @@ def quadratic_step(
         )
 
     start = _projected(feasible, shape, scaled, free)
+    # A projection in one metric may lead uphill in another.
+    start = jnp.where(saving(lane, matrix, start) > 0.0, start, 0.0)
     bound = lax.while_loop(
         lambda carry: (carry.taken < most) & ~in_every_run(carry.rests),
         improve,

@@ -24,7 +24,7 @@ from postgrad.numerics.small_matrices import positive_solve
 
 # What steps may leave undone: as a share of what simulation noise costs; by single thetas, as one
 # of what their slopes promised at first.
-_LITTLE, _LITTLE_APART = 1e-4, 1e-3
+_LITTLE, _LITTLE_APART = 1e-2, 1e-3
 
 
 def is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
@@ -78,9 +78,11 @@ def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""
     held, lane = carry.held, carry.held.lane
     ahead = saving(lane, carry.matrix, step)
     off = held.slopes - jnp.mean(held.slopes, axis=0)
-    wrong = jnp.clip(off / lane.bend, -lane.reach, lane.reach)
+    # Steps that failed have shortened the reach; the noise is as large as it was.
+    reach = jnp.maximum(lane.reach, on.state.reach)
+    wrong = jnp.clip(off / lane.bend, -reach, reach)
     noise = 0.5 * jnp.sum(lane.bend * jnp.square(wrong)) / max(on.groups * (on.groups - 1), 1)
-    shortened = jnp.any(jnp.abs(step) >= 0.99 * lane.reach)
+    shortened = jnp.any(jnp.abs(step) >= 0.99 * reach)
     rounding = 1e-12 * jnp.sum(jnp.mean(jnp.abs(held.slopes), axis=0) * jnp.abs(lane.x))
     known = carry.explained & carry.steady & ~shortened
     return known & (ahead <= _LITTLE * noise + rounding)

@@ -23,7 +23,7 @@ from postgrad.algorithm.decision_uncertainty import (
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.local_step import FAR, quadratic_step, saving
-from postgrad.algorithm.descents.search.looks import standard_error
+from postgrad.algorithm.descents.search.looks import known_error, standard_error
 from postgrad.algorithm.descents.search.loop import look_around
 from postgrad.algorithm.descents.search.places import GROUPS
 from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Carry, Track, root
@@ -39,6 +39,7 @@ _SAME_PLACE = 1e-9  # optima that are nearer to each other, relative to x, diffe
 _ROUGHLY = 8  # steps of the quadratic programmes that tell how large simulation noise is
 _NEWS = 9.0  # a move of this many times its expected square is news, not noise
 _RESTLESS, _UNRESOLVED = 0.02, 0.02  # shares of the cost from which on a stage warns
+_BLURRED = 0.1  # the same of the standard error of the cost itself
 
 
 class Search(Descent):
@@ -159,7 +160,9 @@ class Search(Descent):
         # At kinks, and where the cost jumps, what slopes promise is not to be had.
         downhill = end.stepped & ~end.jumped & ground.has_values
         restless = (ahead > _RESTLESS * scale) & ~settled & downhill
-        unresolved = (gap > _UNRESOLVED * scale) & ground.has_values
+        # Events that few draws meet: all groups may agree, and all be wrong.
+        blurred = known_error(held.values) > _BLURRED * scale
+        unresolved = ((gap > _UNRESOLVED * scale) | blurred) & ground.has_values
         # A posterior that is none has no value, and must not pass for one that has settled.
         x_next = jnp.where(jnp.isnan(lane.value), jnp.nan, x_next)
         course = Course(
