@@ -138,9 +138,30 @@ WITH = {
     "Poisson": lambda x, theta: Poisson(theta),
     "numpyro's Poisson": lambda x, theta: dist.Poisson(theta),
     "one entry": lambda x, theta: dist.Normal(theta * jnp.ones(1), 1.0).to_event(1),
+    "Gamma": lambda x, theta: dist.Gamma(theta, 1.0),
+    "Gamma of the decision": lambda x, theta: dist.Gamma(theta + x, 1.0),
+    "Chi2": lambda x, theta: dist.Chi2(theta),
+    "InverseGamma": lambda x, theta: dist.InverseGamma(theta, 1.0),
+    "Beta": lambda x, theta: dist.Beta(theta, 3.0),
+    "StudentT": lambda x, theta: dist.StudentT(4.0, theta, 1.0),
+    "one entry of Gamma": lambda x, theta: dist.Gamma(theta, 1.0).expand([1]).to_event(1),
+    "Exponential": lambda x, theta: dist.Exponential(theta),
+    "Weibull": lambda x, theta: dist.Weibull(theta, 2.0),
+    "Pareto": lambda x, theta: dist.Pareto(1.0, theta),
+    "Gumbel": lambda x, theta: dist.Gumbel(theta, 1.0),
+    "Laplace": lambda x, theta: dist.Laplace(theta, 1.0),
+    "Logistic": lambda x, theta: dist.Logistic(theta, 1.0),
+    "HalfNormal": lambda x, theta: dist.HalfNormal(theta),
+    "Kumaraswamy": lambda x, theta: dist.Kumaraswamy(theta, 3.0),
+    "truncated at zero": lambda x, theta: dist.TruncatedNormal(theta, 1.0, low=0.0),
+    "truncated on both sides": lambda x, theta: dist.TruncatedNormal(theta, 1.0, low=0.0, high=5.0),
+    "Geometric": lambda x, theta: dist.Geometric(1.0 / (1.0 + theta)),
+    "ZeroInflatedPoisson": lambda x, theta: dist.ZeroInflatedPoisson(0.2, theta),
 }
 WITHOUT = {
-    "Gamma": lambda x, theta: dist.Gamma(theta, 1.0),
+    "a mixture": lambda x, theta: dist.MixtureSameFamily(
+        dist.Categorical(jnp.ones(2) / 2), dist.Normal(theta * jnp.arange(2.0), 1.0)
+    ),
     "MultivariateNormal": lambda x, theta: dist.MultivariateNormal(theta * jnp.ones(2), jnp.eye(2)),
     "two entries": lambda x, theta: dist.Normal(theta * jnp.ones(2), 1.0).to_event(1),
 }

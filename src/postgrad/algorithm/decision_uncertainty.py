@@ -9,7 +9,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import first, log_likelihood
-from postgrad.distributions.counts import by_inversion
+from postgrad.distributions.inversion import by_inversion
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import even_keys
 from postgrad.numerics.small_matrices import positive_solve

@@ -21,7 +21,7 @@ from postgrad.algorithm.risks import Risk
 from postgrad.algorithm.separable_cost import marginals
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import first
-from postgrad.distributions.counts import by_inversion
+from postgrad.distributions.inversion import by_inversion
 from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import even_keys, lattice_bits, table_keys

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs import Belief
 from postgrad.beliefs.belief import first
-from postgrad.distributions.counts import by_inversion
+from postgrad.distributions.inversion import by_inversion
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import quick_keys
 from postgrad.problem.problem import Decision, Model

@@ -169,13 +169,6 @@ class NegativeBinomial(dist.NegativeBinomial2):
         return binomial - a * jnp.log1p(1.0 / self.rate) - k * jnp.log1p(self.rate)
 
 
-def by_inversion(law: Any) -> Any:
-    """The same distribution, drawn by inversion where numpyro's own draws by rejection."""
-    if type(law) is dist.Poisson and not law.is_sparse:
-        return Poisson(law.rate, validate_args=False)
-    return law
-
-
 def log_normal(median: Any, spread: Any, shift: float = 0.0) -> dist.Distribution:
     """The distribution of y with log(y + shift) ~ N(log(median + shift), spread^2).
 

@@ -32,7 +32,9 @@ def log_incomplete_gamma(a: Array, z: Array) -> Tails:
     log_front = a * jnp.log(z) - z - gammaln(a)
     below = log_front - jnp.log(a * _gamma_series(a, jnp.where(low, z, 0.5 * a)))
     above = log_front - jnp.log(_gamma_fraction(a, jnp.where(low, a + 2.0, z)))
-    return _with_complements(low, below, above)
+    smaller = jnp.where(low, below, above)
+    larger = log_one_minus_exp(smaller)
+    return jnp.where(low, smaller, larger), jnp.where(low, larger, smaller)
 
 
 def log_incomplete_beta(a: Array, b: Array, odds: Array) -> Tails:
@@ -42,20 +44,20 @@ def log_incomplete_beta(a: Array, b: Array, odds: Array) -> Tails:
     digits where x is almost 1.
     """
     a, b, odds = jnp.broadcast_arrays(*(jnp.asarray(v, float) for v in (a, b, odds)))
+    return beta_tails(a, b, odds, b * jnp.log(odds) - (a + b) * jnp.log1p(odds) - log_beta(a, b))
+
+
+def log_beta(a: Array, b: Array) -> Array:
+    """The logarithm of the beta function. JAX's own is off by 1e-6."""
+    return gammaln(a) + gammaln(b) - gammaln(a + b)
+
+
+def beta_tails(a: Array, b: Array, odds: Array, log_front: Array) -> Tails:
+    """The same given log_front, the logarithm of the density of log odds."""
     x, rest = 1.0 / (1.0 + odds), odds / (1.0 + odds)
     low = x < (a + 1.0) / (a + b + 2.0)
-    log_beta = gammaln(a) + gammaln(b) - gammaln(a + b)  # JAX's betaln is off by 1e-6
-    log_front = b * jnp.log(odds) - (a + b) * jnp.log1p(odds) - log_beta
-    inner = 0.5 * (a + 1.0) / (a + b + 2.0)
-    other = 0.5 * (b + 1.0) / (a + b + 2.0)
-    below = log_front - jnp.log(a * _beta_fraction(a, b, jnp.where(low, x, inner)))
-    above = log_front - jnp.log(b * _beta_fraction(b, a, jnp.where(low, other, rest)))
-    return _with_complements(low, below, above)
-
-
-def _with_complements(low: Array, below: Array, above: Array) -> Tails:
-    """Both logarithms, given the first where `low` and the second elsewhere."""
-    smaller = jnp.where(low, below, above)
+    near, far, part = (jnp.where(low, *pair) for pair in ((a, b), (b, a), (x, rest)))
+    smaller = log_front - jnp.log(near * _beta_fraction(near, far, part))
     larger = log_one_minus_exp(smaller)
     return jnp.where(low, smaller, larger), jnp.where(low, larger, smaller)
 

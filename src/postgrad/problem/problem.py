@@ -12,8 +12,8 @@ from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 from numpyro.distributions.constraints import is_dependent
 
-from postgrad.distributions.counts import by_inversion
 from postgrad.distributions.density import log_density
+from postgrad.distributions.inversion import by_inversion
 from postgrad.errors import CostError, FeasibleSetError, ModelError, SettingError
 from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
 from postgrad.numerics.module import Module

@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.beliefs.belief import BeliefWithMemory, first
 from postgrad.beliefs.forgetting import Memory
-from postgrad.distributions.counts import by_inversion
 from postgrad.distributions.density import log_density, log_formula, settle
+from postgrad.distributions.inversion import by_inversion
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.compensated_sum import Sum

@@ -1,0 +1,232 @@
+"""Quantiles of the Gamma, Student-t and beta distributions, differentiable in their parameters.
+
+A quantile of the first two is a smooth function of a shape parameter and of w = Phi^-1(u) only, so
+that one table serves all parameters: a spline of fifth degree through values of SciPy's. An
+evaluation reads 36 numbers, about an eighth of the time of `jax.random.gamma`, and derivatives are
+those of the spline.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.special
+from jax import lax
+from jax.scipy.special import ndtri
+from jaxtyping import Array, Float
+from scipy.interpolate import make_interp_spline
+
+from postgrad.numerics.incomplete_gamma_beta import beta_tails, log_beta
+
+# w of the smallest and of the largest u that a generator draws, 2^-60 and 1 - 2^-53, is within.
+_LOW, _HIGH = -9.2, 8.4
+# Cells of a table along w, if it has both signs, and along the shape parameter.
+_ACROSS, _ALONG = 256, 96
+_DEGREE = 5
+# From this shape and these degrees of freedom on there are tables.
+_LEAST_SHAPE, _LEAST_FREEDOM = 1e-3, 0.1
+# Steps are taken until none is longer than this, in standard deviations, or so many were taken;
+# errors are then of the order of its square.
+_PRECISION, _STEPS = 1e-6, 60
+
+
+def gamma_quantile(u: Float[Array, "..."], shape: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The u-quantile of Gamma(shape, 1).
+
+    Tabled is y = sqrt(a) log(x / a), as a function of w and 1 / sqrt(a): a = infinity, where y = w,
+    is one end of the table. For u between 1e-9 and 1 - 1e-9 and shapes between 0.05 and 1e6 x is
+    right to about 4e-9 of its size. For a < 0.001, where P(X > x) is almost proportional to a,
+    x is the quantile of that shape with a tail in proportion (an error of 1 % in probability).
+    """
+    u, a = jnp.broadcast_arrays(jnp.asarray(u, float), jnp.asarray(shape, float))
+    u = u - (1.0 - u) * jnp.maximum(_LEAST_SHAPE / a - 1.0, 0.0)
+    a = jnp.maximum(a, _LEAST_SHAPE)
+    root = jnp.sqrt(a)
+    y = _gamma_table()(1.0 / root, _standard_normal(u))
+    return a * jnp.exp(y / root)
+
+
+def student_quantile(u: Float[Array, "..."], df: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The u-quantile of Student's t; NaN for less than 0.1 degrees of freedom.
+
+    Tabled is log(t / w), as a function of |w| and 1 / df.
+    """
+    w = _standard_normal(jnp.asarray(u, float))
+    t = w * jnp.exp(_student_table()(1.0 / jnp.asarray(df, float), jnp.abs(w)))
+    return jnp.where(df >= _LEAST_FREEDOM, t, jnp.nan)
+
+
+def beta_quantile(
+    u: Float[Array, "..."], a: Float[Array, "..."], b: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """The u-quantile of Beta(a, b), by Newton's method for z = logit x.
+
+    Solved is log P(B <= x) = log u if u < 1/2, else log P(B > x) = log(1 - u). Both are concave in
+    z, so that after one step all others approach the solution from one side.
+    """
+    u, a, b = jnp.broadcast_arrays(*(jnp.asarray(v, float) for v in (u, a, b)))
+    u = jnp.clip(u, 2.0**-60, 1.0 - 2.0**-53)
+    low = u < 0.5
+    target = jnp.where(low, jnp.log(u), jnp.log1p(-u))
+    spread = lax.stop_gradient(jnp.sqrt(1.0 / a + 1.0 / b))
+    start = lax.stop_gradient(jnp.log(a) - jnp.log(b) + spread * ndtri(u))
+
+    scale = log_beta(a, b)
+
+    def mismatch(z: Array) -> Array:
+        below, above = beta_tails(a, b, jnp.exp(-z), log_density(z))
+        return jnp.where(low, below, above) - target
+
+    def log_density(z: Array) -> Array:
+        return -b * z - (a + b) * jnp.log1p(jnp.exp(-z)) - scale
+
+    def newton(mismatch: Callable[[Array], Array], z: Array) -> Array:
+        def once(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            count, z, _ = state
+            value = mismatch(z)
+            step = value * jnp.exp(value + target - log_density(z))
+            new = jnp.clip(jnp.where(low, z - step, z + step), -700.0, 700.0)
+            return count + 1, new, jnp.any(jnp.abs(new - z) > _PRECISION * spread)
+
+        first = jnp.zeros((), int), z, jnp.asarray(True)
+        return lax.while_loop(lambda state: state[2] & (state[0] < _STEPS), once, first)[1]
+
+    z = lax.custom_root(mismatch, start, newton, lambda g, y: y / g(jnp.ones_like(y)))
+    return jax.nn.sigmoid(z)
+
+
+@jax.custom_jvp
+def _standard_normal(u: Float[Array, "..."]) -> Float[Array, "..."]:
+    """w = Phi^-1(u)."""
+    return ndtri(jnp.clip(u, 2.0**-60, 1.0 - 2.0**-53))
+
+
+@_standard_normal.defjvp
+def _(at: Any, tangents: Any) -> tuple[Array, Array]:
+    w = _standard_normal(*at)
+    return w, math.sqrt(2.0 * math.pi) * jnp.exp(0.5 * w**2) * tangents[0]
+
+
+class _Axis(NamedTuple):
+    """Evenly spread knots of a spline, and where it is given values."""
+
+    low: float
+    high: float
+    cells: int
+
+    def sites(self) -> np.ndarray:
+        """The knots, and the middles of two cells at each end: a value for each coefficient."""
+        m = self.cells
+        inner = np.sort(np.concatenate([np.arange(m + 1), [0.5, 1.5, m - 1.5, m - 0.5]]))
+        return self.low + (self.high - self.low) / m * inner
+
+    def coefficients(self, values: np.ndarray) -> np.ndarray:
+        """Those of the spline along the first axis of its values at the sites."""
+        step = (self.high - self.low) / self.cells
+        knots = self.low + step * np.arange(-_DEGREE, self.cells + _DEGREE + 1)
+        return make_interp_spline(self.sites(), values, k=_DEGREE, t=knots).c
+
+    def place(self, at: Array) -> tuple[Array, Array, Array]:
+        """The first of the six coefficients that count here, their weights, and their slopes."""
+        scale = self.cells / (self.high - self.low)
+        knot = jnp.clip((at - self.low) * scale, 0.0, self.cells)
+        cell = jnp.minimum(knot.astype(int), self.cells - 1)
+        f = knot - cell
+        weights: list[Any] = [jnp.ones_like(f)]
+        for k in range(1, _DEGREE + 1):  # Cox and de Boor
+            padded = [0.0, *weights, 0.0]
+            slopes = [scale * (left - right) for left, right in itertools.pairwise(padded)]
+            weights = [
+                ((f + (k - j)) * left + ((j + 1) - f) * right) / k
+                for j, (left, right) in enumerate(itertools.pairwise(padded))
+            ]
+        return cell, jnp.stack(weights), jnp.stack(slopes)
+
+
+class _Table(NamedTuple):
+    """A function of s in [0, end] and w, as a spline in r = log(1 + 3 s) and w."""
+
+    shapes: _Axis
+    normals: _Axis
+    values: np.ndarray
+
+    def __call__(self, s: Float[Array, "..."], w: Float[Array, "..."]) -> Float[Array, "..."]:
+        width, flat = self.values.shape[1], jnp.asarray(self.values.ravel())
+
+        @jax.custom_jvp
+        def spline(r: Array, w: Array) -> Array:
+            row, down, _ = self.shapes.place(r)
+            column, across, _ = self.normals.place(w)
+            total: Array | float = 0.0
+            # A gather for each coefficient, all of which XLA fuses into one pass over the draws.
+            for i, outer in enumerate(down):
+                inner: Array | float = 0.0
+                for j, weight in enumerate(across):
+                    at = (row + i) * width + (column + j)
+                    inner = inner + weight * flat.at[at].get(mode="clip")
+                total = total + outer * inner
+            return jnp.asarray(total)
+
+        @spline.defjvp
+        def _(at: Any, tangents: Any) -> tuple[Array, Array]:
+            row, *down = self.shapes.place(at[0])
+            column, *across = self.normals.place(at[1])
+            # One gather of 36 coefficients for two derivatives compiles in a third of the time.
+            offsets = width * np.arange(_DEGREE + 1)[:, None] + np.arange(_DEGREE + 1)
+            window = flat.at[(row * width + column)[..., None, None] + offsets].get(mode="clip")
+            by_r, by_w = (
+                jnp.einsum("...ij,i...,j...->...", window, down[1 - k], across[k]) for k in (0, 1)
+            )
+            return spline(*at), by_r * tangents[0] + by_w * tangents[1]
+
+        return spline(*jnp.broadcast_arrays(jnp.log1p(3.0 * s), w))
+
+
+def _table(function: Callable[..., np.ndarray], end: float, normals: _Axis) -> _Table:
+    """The table of a function of arrays s > 0 and w; for s = 0 it is called with 1e-9."""
+    shapes = _Axis(0.0, math.log1p(3.0 * end), _ALONG)
+    s = np.maximum(np.expm1(shapes.sites()) / 3.0, 1e-9)
+    with np.errstate(all="ignore"):  # both of two formulas are computed
+        values = function(s[:, None], normals.sites())
+    across = normals.coefficients(values.T).T
+    return _Table(shapes, normals, shapes.coefficients(across))
+
+
+@functools.cache
+def _gamma_table() -> _Table:
+    def scaled(s: np.ndarray, w: np.ndarray) -> np.ndarray:
+        a = s**-2.0
+        above = scipy.special.gammainccinv(a, scipy.special.ndtr(-w))
+        x = np.where(w < 0, scipy.special.gammaincinv(a, scipy.special.ndtr(w)), above)
+        # P(X <= x) = x^a / Gamma(a + 1) for small x, which may underflow.
+        log_small = (scipy.special.log_ndtr(w) + scipy.special.gammaln(a + 1.0)) / a
+        log_x = np.where(log_small < -30.0, log_small, np.log(x))
+        return np.where(s <= 1e-9, w, (log_x - np.log(a)) / s)
+
+    return _table(scaled, _LEAST_SHAPE**-0.5, _Axis(_LOW, _HIGH, _ACROSS))
+
+
+@functools.cache
+def _student_table() -> _Table:
+    def log_ratio(s: np.ndarray, w: np.ndarray) -> np.ndarray:
+        df = 1.0 / s
+        # y = df / (df + t^2) and 1 - y are beta distributed; P(Y <= y) = P(|T| >= t).
+        y = scipy.special.betaincinv(0.5 * df, 0.5, 2.0 * scipy.special.ndtr(-w))
+        rest = scipy.special.betaincinv(0.5, 0.5 * df, scipy.special.erf(w / math.sqrt(2.0)))
+        odds = np.where(y < 0.9, (1.0 - y) / y, rest / (1.0 - rest))
+        # P(Y <= y) = y^(df / 2) / (df / 2 B(df / 2, 1 / 2)) for small y, which may underflow.
+        log_beta = scipy.special.betaln(0.5 * df, 0.5)
+        log_p = scipy.special.log_ndtr(-w) + math.log(2.0)
+        log_small = (log_p + np.log(0.5 * df) + log_beta) / (0.5 * df)
+        log_t = 0.5 * (np.log(df) + np.where(log_small < -60.0, -log_small, np.log(odds)))
+        # At w = 0 the ratio of the densities.
+        middle = 0.5 * (np.log(df) - math.log(2.0 * math.pi)) + log_beta
+        ratio = np.where(w > 0, log_t - np.log(np.where(w > 0, w, 1.0)), middle)
+        return np.where(s <= 1e-9, 0.0, ratio)
+
+    return _table(log_ratio, 1.0 / _LEAST_FREEDOM, _Axis(0.0, -_LOW, _ACROSS))
