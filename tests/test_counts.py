@@ -12,6 +12,7 @@ import postgrad as pg
 from postgrad.distributions.counts import (
     Poisson,
     log_normal,
+    negative_binomial_quantile,
     poisson_quantile,
     probabilities,
     some_counts,
@@ -42,6 +43,39 @@ def test_draws_have_the_probabilities_of_the_law(rate):
         below = np.asarray(quantile(middle)) <= k
         left, right = np.where(below, middle, left), np.where(below, right, middle)
     np.testing.assert_allclose(right, stats.poisson.cdf(k, rate), atol=1e-12 if rate < 10 else 2e-4)
+
+
+@pytest.mark.parametrize("concentration", [0.1, 1.0, 8.0, 300.0, 1e6])
+@pytest.mark.parametrize("mean", [0.01, 1.0, 10.0, 25.0, 60.0, 1e3, 1e5])
+def test_negative_binomial_draws_have_the_probabilities_of_the_law(mean, concentration):
+    """As above. Up to 24 they are exact; above, far out in the tails, right to some percent."""
+    exact = stats.nbinom(concentration, concentration / (concentration + mean))
+    low, high = exact.ppf([1e-6, 1 - 1e-6])
+    k = np.unique(np.linspace(low, high, 200).round())
+    left, right = np.zeros(k.shape), np.ones(k.shape)
+    for _ in range(53):
+        middle = 0.5 * (left + right)
+        below = np.asarray(_negative_binomial(middle, mean, concentration)) <= k
+        left, right = np.where(below, middle, left), np.where(below, right, middle)
+    at_most, above = exact.cdf(k), exact.sf(k)
+    np.testing.assert_allclose(right, at_most, atol=5e-5)
+    # SciPy's own has ten digits where the concentration is large.
+    np.testing.assert_allclose(right[k <= 24], at_most[k <= 24], atol=1e-9)
+    np.testing.assert_allclose(np.minimum(right, 1 - right), np.minimum(at_most, above), rtol=0.15)
+
+
+_negative_binomial = jax.jit(negative_binomial_quantile)
+
+
+def test_negative_binomial_quantiles_at_the_ends():
+    ends = jnp.asarray([0.0, 1.0 - 2.0**-53])
+    for mean in (0.0, 1e-3, 5.0, 1e4):
+        drawn = np.asarray(_negative_binomial(ends, mean, 2.0))
+        assert np.isfinite(drawn).all()
+        assert (drawn >= 0).all()
+    assert _negative_binomial(0.99, 0.0, 2.0) == 0.0
+    assert np.isnan(_negative_binomial(0.99, jnp.nan, 2.0))
+    assert np.isnan(_negative_binomial(0.9999, 5.0, 1e-4))  # no table goes so far
 
 
 @pytest.mark.parametrize("u", [0.0, 1.0 - 2.0**-53])

@@ -155,6 +155,8 @@ WITH = {
     "Kumaraswamy": lambda x, theta: dist.Kumaraswamy(theta, 3.0),
     "truncated at zero": lambda x, theta: dist.TruncatedNormal(theta, 1.0, low=0.0),
     "truncated on both sides": lambda x, theta: dist.TruncatedNormal(theta, 1.0, low=0.0, high=5.0),
+    "NegativeBinomial": lambda x, theta: pg.distributions.NegativeBinomial(theta, 3.0),
+    "numpyro's NegativeBinomial2": lambda x, theta: dist.NegativeBinomial2(theta, 3.0),
     "Geometric": lambda x, theta: dist.Geometric(1.0 / (1.0 + theta)),
     "ZeroInflatedPoisson": lambda x, theta: dist.ZeroInflatedPoisson(0.2, theta),
 }

@@ -7,7 +7,7 @@ draw is the quantile of a uniform number.
 
 import functools
 import math
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +19,16 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Float
 
 from postgrad.distributions.log_gamma import log_gamma
-from postgrad.numerics.gamma_draws import gamma
+from postgrad.distributions.quantiles import skewed_quantile
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.module import shown
 
 # Below this rate probabilities are added up from zero, above it the quantile is expanded.
 _SMALL = 10.0
 # P(N > 48) is below the spacing of floating-point numbers at that rate.
 _MOST = 48
+# Up to this count the probabilities of a negative binomial are added up.
+_ADDED = 24
 # How many values of a count are summed over.
 _VALUES = 24
 # Below this rate logarithms of factorials come from a table, above it from so many powers.
@@ -58,6 +61,41 @@ def poisson_quantile(u: Float[Array, "..."], rate: Float[Array, "..."]) -> Float
     expanded = rate + w * root + (2.0 + w**2) / 6.0 - (2.0 * w + w**3) / (72.0 * root)
     expanded = expanded + (-16.0 + 7.0 * w**2 + 3.0 * w**4) / (810.0 * rate)
     return jnp.where(rate < _SMALL, summed, jnp.maximum(jnp.floor(expanded), 0.0))
+
+
+def negative_binomial_quantile(
+    u: Float[Array, "..."], mean: Float[Array, "..."], concentration: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """The smallest k with P(N <= k) > u; NaN for concentrations below about 0.001.
+
+    Up to 24 probabilities are added up from zero, in one pass over the draws. Above, P(N <= k) is
+    that of a Gamma number, scaled and moved, to be at most k + 1/2; it has the mean, the variance
+    (less 1/12, for sums instead of integrals) and the skewness of the count, and its quantiles are
+    moved by the difference of the kurtoses e as Cornish and Fisher's expansion says,
+
+        k + 1/2  =  mean + sd (z + e / (1 + skewness^2) (w^3 - 3 w) / 24),    w = Phi^-1(u),
+
+    less for large skewness, where that is no expansion. P(N <= k) is right to 5e-5.
+    """
+    m, a = mean, concentration
+    highest = jnp.minimum(u, 1.0 - 1e-15)  # as for Poisson counts
+    odds = m / (a + m)
+    mass = total = jnp.exp(-a * jnp.log1p(m / a))
+    summed = jnp.where(total <= highest, 1.0, 0.0)
+    for k in range(1, _ADDED + 1):
+        mass = mass * ((a + (k - 1)) * (odds * (1.0 / k)))
+        total = total + mass
+        summed = summed + jnp.where(total <= highest, 1.0, 0.0)
+    # Variance / mean is r; the cumulants of higher order are m r times these.
+    r = 1.0 + m / a
+    variance = jnp.maximum(m * r - 1.0 / 12.0, 0.1)
+    third, fourth = 2.0 * r - 1.0, 6.0 * r * (r - 1.0) + 1.0
+    skew = m * r * third / variance**1.5
+    excess = (m * r * fourth + 1.0 / 120.0) / variance**2 - 1.5 * skew**2
+    w = ndtri(jnp.clip(u, 2.0**-60, 1.0 - 2.0**-53))
+    z = skewed_quantile(u, skew) + excess / (1.0 + skew**2) * (w**3 - 3.0 * w) / 24.0
+    expanded = jnp.maximum(jnp.ceil(m + jnp.sqrt(variance) * z - 0.5), _ADDED + 1.0)
+    return jnp.where(total > highest, summed, expanded)
 
 
 def some_counts(
@@ -132,6 +170,15 @@ def _(law: Any, values: Array) -> Array:
     return jnp.exp(choices + values * log_p + (n - values) * log_q)
 
 
+def uniform(law: Any, key: Array, sample_shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """A uniform number for each draw of a distribution.
+
+    Streams with the same key share these numbers, if XLA does not compute them with each draw.
+    """
+    shape = (*sample_shape, *law.batch_shape)
+    return cast(Array, computed_once(random.uniform(key, shape, float), key))
+
+
 class Poisson(dist.Poisson):
     """Counts of mean `rate`, drawn by inversion."""
 
@@ -139,9 +186,8 @@ class Poisson(dist.Poisson):
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Quantiles of uniform numbers."""
-        shape = (*sample_shape, *self.batch_shape)
-        rate = jnp.broadcast_to(jnp.asarray(self.rate, float), shape)
-        return poisson_quantile(random.uniform(key, shape, float), rate)
+        u = uniform(self, key, sample_shape)
+        return poisson_quantile(u, jnp.broadcast_to(jnp.asarray(self.rate, float), u.shape))
 
 
 class NegativeBinomial(dist.NegativeBinomial2):
@@ -156,11 +202,10 @@ class NegativeBinomial(dist.NegativeBinomial2):
     __repr__ = shown
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        """A Gamma rate, then the Poisson quantile of a uniform number."""
-        shape = (*sample_shape, *self.batch_shape)
-        key_rate, key_count = random.split(key)
-        rate = gamma(key_rate, jnp.broadcast_to(self.concentration, shape)) / self.rate
-        return poisson_quantile(random.uniform(key_count, shape, float), rate)
+        """Quantiles of uniform numbers."""
+        u = uniform(self, key, sample_shape)
+        a = jnp.broadcast_to(jnp.asarray(self.concentration, float), u.shape)
+        return negative_binomial_quantile(u, a / self.rate, a)
 
     def log_prob(self, value: Any) -> Array:
         """log P(k). numpyro's uses `betaln`, which is accurate to six digits only."""

@@ -10,11 +10,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from jax import random
 from jaxtyping import Array
 from numpyro.distributions.distribution import ExpandedDistribution, MaskedDistribution
 
-from postgrad.distributions.counts import NegativeBinomial, Poisson, poisson_quantile
+from postgrad.distributions.counts import NegativeBinomial, Poisson, poisson_quantile, uniform
 from postgrad.distributions.quantiles import beta_quantile, gamma_quantile, student_quantile
 
 # Distributions that draw from another one, and change what it draws.
@@ -31,7 +30,7 @@ class Gamma(dist.Gamma):
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Quantiles of uniform numbers."""
-        return gamma_quantile(_uniform(self, key, sample_shape), self.concentration) / self.rate
+        return gamma_quantile(uniform(self, key, sample_shape), self.concentration) / self.rate
 
 
 class Beta(dist.Beta):
@@ -39,7 +38,7 @@ class Beta(dist.Beta):
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Quantiles of uniform numbers."""
-        u = _uniform(self, key, sample_shape)
+        u = uniform(self, key, sample_shape)
         return beta_quantile(u, self.concentration1, self.concentration0)
 
 
@@ -48,7 +47,7 @@ class StudentT(dist.StudentT):
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Quantiles of uniform numbers."""
-        t = student_quantile(_uniform(self, key, sample_shape), jnp.asarray(self.df, float))
+        t = student_quantile(uniform(self, key, sample_shape), jnp.asarray(self.df, float))
         return self.loc + self.scale * t
 
 
@@ -57,7 +56,7 @@ class ZeroInflatedPoisson(dist.ZeroInflatedPoisson):
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Zero if u is below the probability of an extra zero, else a Poisson quantile."""
-        u = _uniform(self, key, sample_shape)
+        u = uniform(self, key, sample_shape)
         rest = jnp.maximum(u - self.gate, 0.0) / jnp.maximum(1.0 - self.gate, 1e-300)
         rate = jnp.broadcast_to(jnp.asarray(self.rate, float), u.shape)
         return jnp.where(u < self.gate, 0.0, poisson_quantile(jnp.minimum(rest, 1.0), rate))
@@ -91,7 +90,3 @@ def by_inversion(law: Any) -> Any:
         case dist.ZeroInflatedPoisson.sample if isinstance(law, dist.ZeroInflatedPoisson):
             return ZeroInflatedPoisson(law.gate, law.rate, validate_args=False)
     return law
-
-
-def _uniform(law: Any, key: Array, sample_shape: tuple[int, ...]) -> Array:
-    return random.uniform(key, (*sample_shape, *law.batch_shape), float)
