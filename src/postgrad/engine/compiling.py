@@ -33,16 +33,23 @@ def compiled_soon(function: Callable[..., Any]) -> Any:
     return jax.jit(function, compiler_options=_known(_SUMS_IN_PLACE, _SOON, (_LEVEL, 1)))
 
 
-def compiled_by_size(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, and not optimised at all for arguments that have few numbers."""
-    soon = compiled_soon(function)
-    at_once = jax.jit(function, compiler_options=_known(_SUMS_IN_PLACE, _SOON, (_LEVEL, 0)))
+class compiled_by_size:  # noqa: N801
+    """The same, and not optimised at all for arguments that have few numbers.
 
-    def call(*arguments: Any) -> Any:
+    Attributes:
+        of_few: The program for these.
+        of_many: The program for others.
+    """
+
+    def __init__(self, function: Callable[..., Any]):
+        few = _known(_SUMS_IN_PLACE, _SOON, (_LEVEL, 0))
+        self.of_few = jax.jit(function, compiler_options=few)
+        self.of_many = compiled_soon(function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the function returns."""
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(arguments))
-        return (at_once if size <= _SMALL else soon)(*arguments)
-
-    return call
+        return (self.of_few if size <= _SMALL else self.of_many)(*arguments)
 
 
 def compiled_well(function: Callable[..., Any]) -> Any:

@@ -58,8 +58,14 @@ class Rows(eqx.Module):
         """The same for one leaf."""
         blocks, m, rows = self.natural.shape
         leaves = rows // LEAF
-        natural = self.natural.reshape(blocks, m, leaves, LEAF)[leaf // leaves, :, leaf % leaves]
-        return statistics @ natural + self.log_prior.reshape(-1, LEAF)[leaf]
+        natural = self.natural.reshape(blocks, m, leaves, LEAF)
+        log_prior = self.log_prior.reshape(-1, LEAF)[leaf]
+        if m > _FEW:
+            return statistics @ natural[leaf // leaves, :, leaf % leaves] + log_prior
+        # As in `_product`. Drawn from many leaves, phi would be copied first, in ten times as long.
+        return sum(
+            (natural[leaf // leaves, k, leaf % leaves] * statistics[k] for k in range(m)), log_prior
+        )
 
     def point(self, row: Array) -> Array:
         """The number of the point in a row."""

@@ -61,6 +61,8 @@ LARGE, _TRIALS = 4096, 512
 # Points this many nats below the best are left out: (1 - SHARE) gap = 48 nats, of which the
 # tolerance takes 23, are ample for the supremum's excess.
 _GAP = 60.0
+# Running sums are taken over so many numbers at once.
+_PART = 16
 # How many points a block has: few enough for a CPU's caches, many enough to keep a GPU busy.
 _BLOCK = {"cpu": SEARCHED // 8, "elsewhere": SEARCHED}
 
@@ -204,7 +206,15 @@ def _bound(family: ExponentialFamily, since: Float[Array, " k"], tally: Tally) -
 
 
 def _invert(mass: Float[Array, " k"], u: Array) -> tuple[Array, Array]:
-    """The first entry whose running sum exceeds u of the total, and the rest of u within it."""
+    """The first entry whose running sum exceeds u of the total, and the rest of u within it.
+
+    Of many entries first the part: running sums of n entries are a product with n^2 numbers.
+    """
+    if mass.shape[0] > _PART and mass.shape[0] % _PART == 0:
+        parts = mass.reshape(-1, _PART)
+        part, u = _invert(jnp.sum(parts, axis=1), u)
+        entry, u = _invert(parts[part], u)
+        return part * _PART + entry, u
     cumulated = cumulate(mass)
     target = u * cumulated[-1]
     index = jnp.minimum(jnp.sum(cumulated <= target, dtype=jnp.int32), mass.shape[0] - 1)
