@@ -9,9 +9,11 @@ from scipy.optimize import minimize
 import postgrad as pg
 from postgrad.algorithm.descents.search.local_step import (
     FAR,
+    Across,
     Lane,
     after_look,
     bracketed,
+    cut,
     measured_update,
     next_step,
     quadratic_step,
@@ -217,3 +219,51 @@ def test_steps_between_places_on_either_side_end_at_the_minimum_of_a_bent_line(s
         assert np.all(known.low <= best + 1e-9)
         assert np.all(known.high >= best - 1e-9)
     np.testing.assert_allclose(known.x, best, atol=1e-3 / steepness)
+
+
+def looked_at(x, lines):
+    """The largest of some straight lines at x: value and slope."""
+    values = lines[:, 0] + lines[:, 1] * x
+    return jnp.asarray(values.max()), jnp.asarray(lines[values.argmax(), 1])[None]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_steps_to_where_tangents_meet_end_at_the_kink(seed):
+    rng = np.random.default_rng(seed)
+    slopes = np.concatenate([-rng.exponential(size=6), rng.exponential(size=6)])
+    lines = np.stack([rng.normal(size=12), slopes], axis=1)
+    crossings = [(a[0] - b[0]) / (b[1] - a[1]) for i, a in enumerate(lines) for b in lines[:i]]
+    best = min(float(looked_at(x, lines)[0]) for x in crossings)
+    one, nowhere = jnp.ones(1), Across(jnp.full(1, jnp.nan), jnp.asarray(jnp.nan), jnp.ones(1))
+    here = Lane(50 * one, *looked_at(50.0, lines), one, 1e3 * one, -FAR * one, FAR * one, nowhere)
+    for _ in range(14):
+        step, most = cut(here)
+        if most <= 1e-12:
+            break
+        step = -100.0 if jnp.isnan(step[0]) else float(step[0])  # to the other side at first
+        value, slope = looked_at(float(here.x[0]) + step, lines)
+        # What a step saves is never more than was foreseen.
+        assert not float(here.value - value) > float(most) + 1e-9
+        taken = value <= here.value
+        here = after_look(
+            here,
+            here.x + step,
+            value,
+            slope,
+            0 * one,
+            0 * one,
+            taken,
+            jnp.asarray(True),
+            alone=True,
+        )
+    assert float(here.value) == pytest.approx(best, abs=1e-9)
+    assert most <= 1e-12
+
+
+def test_what_was_across_is_forgotten_in_another_valley():
+    one = jnp.ones(1)
+    known = Across(2.0 * one, jnp.asarray(1.0), one)
+    here = Lane(0 * one, jnp.asarray(1.0), -one, one, one, -FAR * one, FAR * one, known)
+    look = (9.0 * one, jnp.asarray(-5.0), 0.5 * one, 0 * one, 0 * one, jnp.asarray(True))
+    assert np.isfinite(cut(here)[0])
+    assert np.isnan(cut(after_look(here, *look, jnp.asarray(False), alone=True))[0])

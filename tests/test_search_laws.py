@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from scipy.stats import nbinom
 
 import postgrad as pg
 from postgrad.algorithm.descents import Doubt
@@ -205,3 +206,20 @@ def test_a_warning_comes_at_the_very_stage_where_groups_of_draws_disagree():
     for said, doubt in stages(0.0):
         assert doubt == Doubt.NONE
         assert not said
+
+
+def test_orders_of_counts_come_to_rest_at_whole_numbers():
+    demand, shape, rate = np.random.default_rng(1).poisson(40.0, 24), 4.0, 0.1
+    problem = pg.Problem(
+        cost=lambda x, d: 4.0 * jnp.maximum(d - x, 0) + jnp.maximum(x - d, 0),
+        model=lambda x, theta: dist.Poisson(theta),
+        feasible=pg.feasible.Box(0.0, 1000.0),
+    )
+    agent = pg.Agent(problem, pg.beliefs.Gamma(shape, rate), x=7.3)
+    for n, d in enumerate(demand, 1):
+        agent.observe(float(d))
+        shape, rate = 4.0 + demand[:n].sum(), 0.1 + n
+        best = nbinom.ppf(0.8, shape, rate / (rate + 1.0))
+        assert agent.info.course.settled
+        assert abs(agent.decision - round(float(agent.decision))) < 1e-6
+        assert abs(agent.decision - best) < 1.5  # draws may leave a tie to either side

@@ -50,6 +50,7 @@ class Ground:
         has_values: Whether the gradient is that of values.
         noisy: Whether slopes are not those of the sampled values, but of their expectation.
         by_coordinate: Whether each coordinate is taken or left by itself.
+        kinked: Whether the cost has kinks at the same places for all draws.
         local_only: Whether other valleys may exist that nobody looks for.
         scouts: The thetas that are looked at one by one.
         draws: See `SampledObjective.rows`.
@@ -73,6 +74,7 @@ class Ground:
         self.has_values = objective.gradient.has_values(objective.problem, x, first(stage.thetas))
         self.noisy = objective.gradient.uses_baseline(objective.problem, x, first(stage.thetas))
         self.by_coordinate = objective.additive and x.size > 1 and self.feasible.separates
+        self.kinked = objective.has_fixed_kinks(stage.thetas, x)
         few = x.size <= LATTICE or objective.additive
         self.local_only = not (self.has_values and few)
         m = plan.samples[0]
@@ -98,9 +100,8 @@ class Ground:
 
     def _schedule(self) -> Schedule:
         plan, d = self.stage.plan, self.x.size
-        kinked = self.objective.has_fixed_kinks(self.stage.thetas, self.x)  # from kink to kink
         early = plan.number < _FIRST
-        singles = jnp.where(early | kinked, _FIRST_SINGLE, _SINGLE)
+        singles = jnp.where(early | self.kinked, _FIRST_SINGLE, _SINGLE)
         counts = {
             Kind.HOME: 1,
             Kind.RECALL: 2 * self.has_values,

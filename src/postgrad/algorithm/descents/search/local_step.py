@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -15,11 +16,26 @@ FAR = 1e150  # no limit; and a square that is still a number
 _FASTEST = 100.0
 _SHORTEST = 1e-9  # the shortest reach, relative to x
 _ROUNDING = 1e-12  # steps shorter than this, relative to x, tell nothing
+_SAME_KINK = 1e-6  # at a kink two tangents meet, but for rounding
 _STRAIGHT = 1e-6  # the least curvature, relative to one that stops a step at the end of the reach
 _LEAST = 1e-8  # the smallest curvature, relative to the largest, of a matrix that is measured
 # Where a constraint is active: steps of the quadratic programme at most, and the relative change
 # from which on it has converged.
 _PROJECTIONS, _CONVERGED = 40, 1e-6
+
+
+class Across(NamedTuple):
+    """A place on the other side of a minimum; NaN while none is known.
+
+    Attributes:
+        x: The place.
+        value: F there.
+        slope: Its gradient there.
+    """
+
+    x: Float[Array, " 1"]
+    value: Float[Array, ""]
+    slope: Float[Array, " 1"]
 
 
 class Lane(NamedTuple):
@@ -33,6 +49,7 @@ class Lane(NamedTuple):
         reach: No step is longer than this, in each coordinate.
         low: A place below the minimum in each coordinate, as the slopes met so far say.
         high: A place above it.
+        across: Of one coordinate whose cost has kinks: the last place beyond the minimum.
     """
 
     x: Float[Array, " d"]
@@ -42,6 +59,7 @@ class Lane(NamedTuple):
     reach: Float[Array, " d"]
     low: Float[Array, " d"]
     high: Float[Array, " d"]
+    across: Across | None = None
 
 
 def after_look(
@@ -109,7 +127,40 @@ def after_look(
         jnp.minimum(reach, FAR),
         lane.low,
         lane.high,
+        lane.across and _crossed(lane, Across(at, value, slope), taken, learns),
     )
+
+
+def _crossed(lane: Lane, look: Across, taken: Bool[Array, ""], learns: Bool[Array, ""]) -> Across:
+    """The last place beyond the minimum, after a look; none in a valley that is new."""
+    before = Across(lane.x, lane.value, lane.slope)
+    best = jax.tree.map(lambda new, old: jnp.where(taken, new, old), look, before)
+    other = jax.tree.map(lambda new, old: jnp.where(taken, old, new), look, before)
+    opposite = learns & (best.slope[0] * other.slope[0] < 0.0) & jnp.isfinite(other.value)
+    elsewhere = taken & ~learns
+    return jax.tree.map(
+        lambda new, old: jnp.where(elsewhere, jnp.nan, jnp.where(opposite, new, old)),
+        other,
+        lane.across,
+    )
+
+
+def cut(lane: Lane) -> tuple[Float[Array, " 1"], Float[Array, ""]]:
+    """The step to where two tangents meet, one at each side of the minimum, and what it may save.
+
+        F(x) + g s  =  F(x') + g' (x + s - x')
+
+    A convex F is nowhere below its tangents (Kelley, 1960), so that no step saves more than -g s;
+    and of a cost that is straight but for kinks, the tangents meet at one. NaN while no place is
+    known at the other side.
+    """
+    assert lane.across is not None  # kept where this is asked
+    x, value, slope = lane.across
+    way = x - lane.x
+    share = (value - lane.value - slope * way) / ((lane.slope - slope) * way)
+    between = (share >= -_SAME_KINK) & (share <= 1.0 + _SAME_KINK) & (lane.slope * way <= 0.0)
+    step = jnp.where(between, jnp.clip(share, 0.0, 1.0) * way, jnp.nan)
+    return step, -jnp.sum(lane.slope * step)
 
 
 def taken_by_coordinate(
@@ -148,6 +199,9 @@ def next_step(feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane) -> Floa
     beyond = (lane.x + step <= lane.low) | (lane.x + step >= lane.high)
     closed = jnp.isfinite(lane.low) & jnp.isfinite(lane.high)
     step = jnp.where(beyond & closed, 0.5 * (lane.low + lane.high) - lane.x, step)
+    if lane.across is not None:
+        to_kink, _ = cut(lane)
+        step = jnp.where(jnp.isnan(to_kink), step, to_kink)
     return _projected(feasible, shape, lane._replace(bend=bend), step)
 
 

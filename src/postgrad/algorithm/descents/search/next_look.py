@@ -10,7 +10,9 @@ from jaxtyping import Array, Bool, Float, Int
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.local_step import (
     FAR,
+    Across,
     Lane,
+    cut,
     next_step,
     quadratic_step,
     saving,
@@ -25,6 +27,7 @@ from postgrad.numerics.small_matrices import positive_solve
 # What steps may leave undone: as a share of what simulation noise costs; by single thetas, as one
 # of what their slopes promised at first.
 _LITTLE, _LITTLE_APART = 1e-2, 1e-3
+_AT_KINK = 1e-7  # the same beside a kink, as a share of the cost
 
 
 def is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
@@ -73,6 +76,12 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     return carry._replace(look=on.schedule.look(number, look.at))
 
 
+def nothing_across(on: Ground) -> Across | None:
+    """What is known of the other side of a minimum at first, where that is to be known."""
+    unknown = jnp.asarray(jnp.nan)
+    return Across(unknown[None], unknown, unknown[None]) if on.kinked and on.x.size == 1 else None
+
+
 def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
     """Whether a step, not shortened, by a curvature that proved right, saves next to nothing."""
     held, lane = carry.held, carry.held.lane
@@ -85,7 +94,14 @@ def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""
     shortened = jnp.any(jnp.abs(step) >= 0.99 * reach)
     rounding = 1e-12 * jnp.sum(jnp.mean(jnp.abs(held.slopes), axis=0) * jnp.abs(lane.x))
     known = carry.explained & carry.steady & ~shortened
-    return known & (ahead <= _LITTLE * noise + rounding)
+    rests = known & (ahead <= _LITTLE * noise + rounding)
+    if lane.across is None:
+        return rests
+    # Beside a kink any curvature can be met, and slopes stay.
+    most = cut(lane)[1]
+    return jnp.where(
+        jnp.isnan(most), rests & (ahead >= 0.0), most <= _AT_KINK * jnp.abs(lane.value)
+    )
 
 
 def _is_patience_over(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
@@ -100,10 +116,12 @@ def _is_patience_over(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
 def _scouts_rest(carry: Carry) -> Bool[Array, ""]:
     """Whether single thetas have all but lost the slopes that they had at the best place."""
     before, now = (
-        jnp.mean(jnp.square(slopes) / carry.held.lane.bend)
+        jnp.square(slopes) / carry.held.lane.bend
         for slopes in (carry.scouted.slopes, carry.lanes.slope)
     )
-    return now <= _LITTLE_APART * before
+    if carry.lanes.across is not None:  # at kinks slopes stay
+        now = jnp.fmin(now, jax.vmap(cut)(carry.lanes)[1][:, None])
+    return jnp.mean(now) <= _LITTLE_APART * jnp.mean(before)
 
 
 def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:
@@ -150,6 +168,9 @@ def _afresh(on: Ground, carry: Carry, look: Look) -> Lane:
         jnp.broadcast_to(jnp.where(scan, held.lane.reach, FAR), every),
         jnp.full(every, -jnp.inf),
         jnp.full(every, jnp.inf),
+        jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (on.lanes, *leaf.shape)), nothing_across(on)
+        ),
     )
 
 
