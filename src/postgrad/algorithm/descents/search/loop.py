@@ -16,9 +16,9 @@ from postgrad.algorithm.descents.search.best_place import with_best_place
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.judgement import judged
 from postgrad.algorithm.descents.search.lanes import with_lanes
-from postgrad.algorithm.descents.search.local_step import Lane
+from postgrad.algorithm.descents.search.local_step import Across, Lane
 from postgrad.algorithm.descents.search.looks import Kind, Seen, standard_error, tame
-from postgrad.algorithm.descents.search.next_look import is_idle, nothing_across, with_next_look
+from postgrad.algorithm.descents.search.next_look import is_idle, with_next_look
 from postgrad.algorithm.descents.search.state import Carry, Held
 from postgrad.algorithm.sampled_objective import Draws, Reading
 
@@ -31,8 +31,10 @@ def look_around(on: Ground) -> Carry:
     zeros, none, lanes = jnp.zeros(d), jnp.zeros((on.groups, d)), on.lanes
     nowhere = jnp.full(d, jnp.inf)
     lane = Lane(x, jnp.asarray(jnp.inf), zeros, state.bend, state.reach, -nowhere, nowhere)
-    lane = lane._replace(across=nothing_across(on))
     every = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (lanes, *leaf.shape)), lane)
+    if on.kinked and on.x.size == 1:
+        unknown = jnp.asarray(jnp.nan)
+        lane = lane._replace(across=Across(unknown[None], unknown, unknown[None]))
     held = Held(lane, jnp.full(on.groups, jnp.inf), none, zeros)
     start = Carry(
         look=on.schedule.look(jnp.zeros((), jnp.int32), jnp.broadcast_to(x, (lanes, d))),

@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Float, Int
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.local_step import (
     FAR,
-    Across,
     Lane,
     cut,
     next_step,
@@ -76,12 +75,6 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     return carry._replace(look=on.schedule.look(number, look.at))
 
 
-def nothing_across(on: Ground) -> Across | None:
-    """What is known of the other side of a minimum at first, where that is to be known."""
-    unknown = jnp.asarray(jnp.nan)
-    return Across(unknown[None], unknown, unknown[None]) if on.kinked and on.x.size == 1 else None
-
-
 def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
     """Whether a step, not shortened, by a curvature that proved right, saves next to nothing."""
     held, lane = carry.held, carry.held.lane
@@ -116,12 +109,10 @@ def _is_patience_over(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
 def _scouts_rest(carry: Carry) -> Bool[Array, ""]:
     """Whether single thetas have all but lost the slopes that they had at the best place."""
     before, now = (
-        jnp.square(slopes) / carry.held.lane.bend
+        jnp.mean(jnp.square(slopes) / carry.held.lane.bend)
         for slopes in (carry.scouted.slopes, carry.lanes.slope)
     )
-    if carry.lanes.across is not None:  # at kinks slopes stay
-        now = jnp.fmin(now, jax.vmap(cut)(carry.lanes)[1][:, None])
-    return jnp.mean(now) <= _LITTLE_APART * jnp.mean(before)
+    return now <= _LITTLE_APART * before
 
 
 def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:
@@ -168,9 +159,6 @@ def _afresh(on: Ground, carry: Carry, look: Look) -> Lane:
         jnp.broadcast_to(jnp.where(scan, held.lane.reach, FAR), every),
         jnp.full(every, -jnp.inf),
         jnp.full(every, jnp.inf),
-        jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (on.lanes, *leaf.shape)), nothing_across(on)
-        ),
     )
 
 
