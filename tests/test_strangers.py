@@ -274,3 +274,52 @@ def test_of_two_segments_the_better_one_is_served_or_it_is_said(seed):
         least, own = (everywhere @ weights).min(), (expected(np.array([x])) @ weights)[0]
         if t >= 5 and own - least > 0.05 * abs(least):
             assert any(issubclass(one.category, ConvergenceWarning) for one in said), t
+
+
+def test_an_auction_that_few_bids_win_is_solved_or_it_is_said():
+    """One bid in a thousand wins: all draws together know the cost to no better than 15 %."""
+    problem = pg.Problem(
+        lambda bid, rival: -(1.0 - bid) * jnp.where(bid > rival, 1.0, 0.0),
+        lambda bid, theta: dist.LogNormal(theta, 0.4),
+        pg.feasible.Box(0.01, 2.0),
+    )
+    agent, rng = pg.Agent(problem, pg.beliefs.Normal(2.0, 0.5), x=1.0), np.random.default_rng(1)
+    bids, precision, total = np.linspace(0.01, 2.0, 2001), 4.0, 8.0
+    for t in range(1, 31):
+        rival = rng.lognormal(1.2, 0.4, 1)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            bid = float(agent.observe(rival))
+        precision, total = precision + 1 / 0.16, total + np.log(rival[0]) / 0.16
+        spread = np.hypot(precision**-0.5, 0.4)
+        cost = -(1.0 - bids) * stats.norm.cdf((np.log(bids) - total / precision) / spread)
+        if t >= 5 and np.interp(bid, bids, cost) > 0.95 * cost.min():
+            assert any(issubclass(one.category, ConvergenceWarning) for one in said), t
+
+
+@pytest.mark.slow
+def test_parts_of_one_product_are_ordered_together():
+    """No part can move by itself: along a ridge no slope shows the way."""
+    d, shape = 10, 2.0
+    prices = np.linspace(1.0, 2.0, d)
+    problem = pg.Problem(
+        lambda x, demand: (
+            jnp.asarray(prices) @ x - 2.5 * prices.sum() * jnp.minimum(demand, jnp.min(x))
+        ),
+        lambda x, mean: dist.Gamma(shape, shape / mean),
+        pg.feasible.Box(jnp.zeros(d), jnp.full(d, 1000.0)),
+    )
+    agent = pg.Agent(problem, pg.beliefs.InverseGamma(4.0, 160.0), x=jnp.full(d, 40.0))
+    rng, seen = np.random.default_rng(1), 0.0
+    for t in range(1, 31):
+        demand = rng.gamma(shape, 40.0 / shape, 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # while it finds the ridge
+            x, seen = np.asarray(agent.observe(demand)), seen + demand[0]
+        # Demand / scale is a ratio of Gamma numbers: of the second kind of beta.
+        a, scale = 4.0 + shape * t, 160.0 / shape + seen
+        law = stats.betaprime(shape, a, scale=scale)
+        sold = [law.expect(lambda y, k=k: min(y, k)) for k in (x.min(), law.ppf(0.6))]
+        least = prices.sum() * law.ppf(0.6) - 2.5 * prices.sum() * sold[1]
+        if t >= 5:
+            assert prices @ x - 2.5 * prices.sum() * sold[0] < least + 0.05 * abs(least)

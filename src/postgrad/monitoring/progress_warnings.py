@@ -61,12 +61,13 @@ def teaching(
 
 _WHY = {
     Doubt.UNRESOLVED: (
-        "groups of draws disagree by more than 2 % of the cost about the best decision: rare "
-        "events or a heavy tail may not have been drawn; more samples may help"
+        "groups of draws disagree by more than 2 % of the cost about the best decision, or by more "
+        "than 10 % about the cost itself: rare events or a heavy tail may not have been drawn; "
+        "more samples may help"
     ),
     Doubt.RESTLESS: (
-        "one more step would save more than 2 % of the cost: the search has not reached the "
-        "minimum; more iterations may help"
+        "one more step would save more than 2 % of the cost, or the search has just leapt to "
+        "another place and not come to rest there; more iterations may help"
     ),
 }
 

@@ -17,6 +17,7 @@ from postgrad.algorithm.descents.search.places import (
     LOOKS,
     Places,
     fresh_places,
+    on_ray,
     places,
     window,
 )
@@ -60,7 +61,7 @@ class Ground:
         patience: How many steps there are at most, unless the minimum is far off.
         begins: Whether the stage is one of the first scans, before which little is known.
         ends: Of each coordinate: see `window`.
-        fresh: Places that no stage has looked at.
+        fresh: Places that no stage has looked at, and some at which all coordinates move together.
     """
 
     def __init__(self, stage: Stage, x: Decision, state: Track):
@@ -97,6 +98,9 @@ class Ground:
         reach = jnp.where(t == 1, unknown, state.reach)
         self.state = eqx.tree_at(lambda state: state.reach, state, reach)
         self.fresh = fresh_places(self.feasible, x, self.ends, t)
+        if not objective.additive:
+            together = on_ray(self.feasible, x, self.ends, t)
+            self.fresh = jnp.stack([self.fresh, together], axis=1).reshape(-1, x.size)
 
     def _schedule(self) -> Schedule:
         plan, d = self.stage.plan, self.x.size

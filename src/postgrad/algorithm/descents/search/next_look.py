@@ -138,7 +138,8 @@ def _one(on: Ground, carry: Carry, look: Look, candidate: Int[Array, ""]) -> Flo
 def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
     """Remembered places, then new ones, by other draws every time."""
     known = carry.others[(on.group + on.stage.plan.number) % GROUPS]
-    return jnp.where(look.turn == 0, known, on.fresh[on.group // 2])
+    fresh = on.fresh[on.group * len(on.fresh) // on.groups]
+    return jnp.where(look.turn == 0, known, fresh)
 
 
 def _on_line(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:

@@ -125,6 +125,32 @@ def fresh_places(
     )
 
 
+def on_ray(
+    feasible: FeasibleSet,
+    x: Float[Array, "..."],
+    ends: tuple[Float[Array, " d"], Float[Array, " d"]],
+    number: Int[Array, ""],
+) -> Float[Array, "4 d"]:
+    """Four places at which all coordinates are larger than in x, or smaller, in proportion.
+
+    Where coordinates only count together, as parts of one product do, no coordinate can move by
+    itself, and no slope shows where all could.
+
+    Args:
+        feasible: The feasible set.
+        x: Where to start from.
+        ends: See `window`.
+        number: The stage; distances take turns.
+    """
+    low = feasible.bounds()[0]
+    origin = jnp.where(jnp.isfinite(low), low, 0.0)
+    metric = (jnp.maximum(ends[1] - ends[0], 1e-300) ** -2.0).reshape(x.shape)
+    long = 0.5 * 2.0 ** (number % 2)
+    short = 0.25 * 0.5 ** (number % 3)
+    factors = jnp.stack([1.0 + long, 1.0 / (1.0 + long), 1.0 + short, 1.0 / (1.0 + short)])
+    return jax.vmap(lambda f: feasible.project(origin + f * (x - origin), metric).ravel())(factors)
+
+
 def along(
     feasible: FeasibleSet,
     x: Float[Array, "..."],
