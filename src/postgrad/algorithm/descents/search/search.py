@@ -163,8 +163,9 @@ class Search(Descent):
         # Events that few draws meet: all groups may agree, and all be wrong.
         blurred = known_error(held.values) > _BLURRED * scale
         unresolved = ((gap > _UNRESOLVED * scale) | blurred) & ground.has_values
-        if not objective.additive:  # along a ridge, one leap follows another
-            restless = restless | (end.switched & ~settled & ground.has_values)
+        if not objective.additive and ground.has_values:  # along a ridge, one leap follows another
+            leapt = end.switched & ~ground.scans & (end.hope < -_RESTLESS * scale)
+            restless = restless | (leapt & ~settled)
         # A posterior that is none has no value, and must not pass for one that has settled.
         x_next = jnp.where(jnp.isnan(lane.value), jnp.nan, x_next)
         course = Course(
