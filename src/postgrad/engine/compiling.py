@@ -73,16 +73,20 @@ def quietly() -> Iterator[None]:
 
 
 def _known(*options: tuple[str, Any]) -> dict[str, Any]:
-    """Those options that this version of XLA has."""
+    """Those options that this version of XLA has, for the device that computes."""
     return {name: value for name, value in options if _is_known(name, value)}
 
 
-@functools.cache
 def _is_known(name: str, value: Any) -> bool:
     if jax.default_backend() != "cpu":
         return False
-    if name == _LEVEL:  # all versions have it; whoever asked JAX for the least gets that
+    if name == _LEVEL:  # all versions have it; whoever has asked JAX for the least gets that
         return not jax.config.read("jax_disable_most_optimizations")
+    return _is_accepted(name, value)
+
+
+@functools.cache
+def _is_accepted(name: str, value: Any) -> bool:
     try:
         jax.jit(lambda: 0, compiler_options={name: value})()
     except jax.errors.JaxRuntimeError:
