@@ -84,9 +84,7 @@ class Doubt(enum.IntEnum):
     """Why the decision of a stage may be wrong."""
 
     NONE = 0
-    UNRESOLVED = (
-        1  # groups of draws disagree about the minimum (2 % of the cost) or the cost (10 %)
-    )
+    UNRESOLVED = 1  # groups of draws disagree about the minimum by 2 %, or about the cost by 10 %
     RESTLESS = 2  # the next step would save more than 2 % of the cost, or a leap just did
 
 
