@@ -33,7 +33,7 @@ def compiled_soon(function: Callable[..., Any]) -> Any:
     return jax.jit(function, compiler_options=_known(_SUMS_IN_PLACE, _SOON, (_LEVEL, 1)))
 
 
-class compiled_by_size:  # noqa: N801
+class CompiledBySize:
     """The same, and not optimised at all for arguments that have few numbers.
 
     Attributes:

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, State
 from postgrad.beliefs import Belief
 from postgrad.engine import stage
-from postgrad.engine.compiling import compiled_by_size, compiled_soon
+from postgrad.engine.compiling import CompiledBySize, compiled_soon
 from postgrad.engine.packing import Packed
 from postgrad.problem.problem import Decision
 
@@ -95,7 +95,7 @@ def programs(plan: Plan) -> Programs:
     def state_of(belief: Belief, search: Packed) -> State:
         return dataclasses.replace(search.tree_of_arrays(), belief=belief)
 
-    @compiled_by_size
+    @CompiledBySize
     def learn(
         numbers: list[Array],
         belief: Belief,

@@ -117,12 +117,8 @@ def fresh_places(
         ends: See `window`.
         number: The stage.
     """
-    low, wide = ends[0], ends[1] - ends[0]
-    metric = (jnp.where(wide > 0, wide, 1.0) ** -2.0).reshape(x.shape)
     points = (0.5 + (_FRESH * number + jnp.arange(_FRESH))[:, None] * _steps(x.size)) % 1.0
-    return jax.vmap(lambda u: feasible.project((low + wide * u).reshape(x.shape), metric).ravel())(
-        points
-    )
+    return _nearest(feasible, x, ends, ends[0] + (ends[1] - ends[0]) * points)
 
 
 def on_ray(
@@ -142,13 +138,24 @@ def on_ray(
         ends: See `window`.
         number: The stage; distances take turns.
     """
-    low = feasible.bounds()[0]
+    low = jnp.broadcast_to(feasible.bounds()[0], x.shape).ravel()
     origin = jnp.where(jnp.isfinite(low), low, 0.0)
-    metric = (jnp.maximum(ends[1] - ends[0], 1e-300) ** -2.0).reshape(x.shape)
     long = 0.5 * 2.0 ** (number % 2)
     short = 0.25 * 0.5 ** (number % 3)
     factors = jnp.stack([1.0 + long, 1.0 / (1.0 + long), 1.0 + short, 1.0 / (1.0 + short)])
-    return jax.vmap(lambda f: feasible.project(origin + f * (x - origin), metric).ravel())(factors)
+    return _nearest(feasible, x, ends, origin + factors[:, None] * (x.ravel() - origin))
+
+
+def _nearest(
+    feasible: FeasibleSet,
+    x: Float[Array, "..."],
+    ends: tuple[Float[Array, " d"], Float[Array, " d"]],
+    places: Float[Array, "k d"],
+) -> Float[Array, "k d"]:
+    """The nearest feasible places, in units of the window."""
+    wide = ends[1] - ends[0]
+    metric = (jnp.where(wide > 0, wide, 1.0) ** -2.0).reshape(x.shape)
+    return jax.vmap(lambda place: feasible.project(place.reshape(x.shape), metric).ravel())(places)
 
 
 def along(
