@@ -1,5 +1,6 @@
 """A box whose entries share one budget."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,6 +13,10 @@ from postgrad.errors import FeasibleSetError
 from postgrad.numerics.validate import as_array, as_number, is_concrete
 from postgrad.problem.feasible.box import as_bounds, as_decision, as_metric
 from postgrad.problem.feasible.feasible_set import FeasibleSet
+
+
+# Up to so many entries it takes less time to look at all prices at once than to sort them.
+_FEW = 24
 
 
 class Budget(FeasibleSet):
@@ -137,30 +142,45 @@ def priced(
     # so the excess is linear between neighbouring knots, and falls.
     leave, arrive = (v - high) / pull, (v - low) / pull
     knots = jnp.concatenate([jnp.zeros(1), leave, arrive])
-    knots = jnp.sort(jnp.maximum(knots, -jnp.inf if equal else 0.0))
-
-    # Bisection over the knots: the excess is positive at knots[first], and not at knots[last].
-    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        first, last = ends
-        middle = (first + last) // 2
-        over = excess(bought(knots[middle])) > 0
-        return jnp.where(over, middle, first), jnp.where(over, last, middle)
-
-    ends = (jnp.asarray(0), jnp.asarray(knots.size - 1))
-    first, last = jax.lax.fori_loop(0, knots.size.bit_length(), halve, ends)
+    knots = jnp.maximum(knots, -jnp.inf if equal else 0.0)
+    before, after = (_segment if v.size <= _FEW else _segment_by_bisection)(
+        knots, lambda price: excess(bought(price))
+    )
 
     # On that segment one linear equation gives the price, and a second one corrects the
     # decision: where v is far away, price * pull is large and its rounding would break the budget.
     # If no entry moves, the price is the last knot: infinite for infinite v, which gives NaN.
-    moving = (leave <= knots[first]) & (arrive >= knots[last])
+    moving = (leave <= before) & (arrive >= after)
     slope = jnp.sum(jnp.where(moving, w * pull, 0.0))
-    bound = bought(knots[first])
-    bound = bought(jnp.minimum(knots[first] + excess(bound) / slope, knots[last]))
+    bound = bought(before)
+    bound = bought(jnp.minimum(before + excess(bound) / slope, after))
     rest = excess(bound) / slope
     bound = jnp.clip(jnp.where(moving, bound - rest * pull, bound), low, high)
 
     free = jnp.clip(v, low, high)
     return jnp.where(excess(free) == 0 if equal else excess(free) <= 0, free, bound)
+
+
+def _segment(knots: Array, excess: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """The knots between which the excess, which falls, becomes zero, by looking at all of them."""
+    over = jax.vmap(excess)(knots) > 0
+    before = jnp.max(jnp.where(over, knots, jnp.min(knots)))
+    return before, jnp.min(jnp.where(over, jnp.max(knots), knots))
+
+
+def _segment_by_bisection(knots: Array, excess: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """The same by looking at few, in sorted order."""
+    knots = jnp.sort(knots)
+
+    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        first, last = ends
+        middle = (first + last) // 2
+        over = excess(knots[middle]) > 0
+        return jnp.where(over, middle, first), jnp.where(over, last, middle)
+
+    ends = (jnp.asarray(0), jnp.asarray(knots.size - 1))
+    first, last = jax.lax.fori_loop(0, knots.size.bit_length(), halve, ends)
+    return knots[first], knots[last]
 
 
 def priced_twice(v: Float[Array, " n"], *rest: Any, equal: bool = False) -> Float[Array, " n"]:
