@@ -1,5 +1,6 @@
 """Programs and other results that depend on the shapes of arguments, and how they are kept."""
 
+import collections
 import functools
 import threading
 from collections.abc import Callable, Hashable
@@ -18,9 +19,11 @@ def once_per_shape(function: Callable[P, R]) -> Callable[P, R]:
     """Remembers results by the structure, shapes and types of the arguments, not their numbers.
 
     This is `jit`'s rule of when to trace again, for things other than arrays: compiled programs,
-    and facts that are read off a trace. Several threads may ask at once; one does the work.
+    and facts that are read off a trace. Several threads may ask at once: one does the work, and
+    only those wait that need its result.
     """
     results: dict[Hashable, R] = {}
+    working: dict[Hashable, threading.Lock] = collections.defaultdict(threading.Lock)
     lock = threading.Lock()
 
     @functools.wraps(function)
@@ -29,11 +32,20 @@ def once_per_shape(function: Callable[P, R]) -> Callable[P, R]:
         kinds = (jax.typeof(leaf) if eqx.is_array(leaf) else leaf for leaf in leaves)
         signature = (tree, *kinds)
         with lock:
-            if signature not in results:
+            if signature in results:
+                return results[signature]
+            mine = working[signature]
+        with mine:
+            with lock:
+                if signature in results:
+                    return results[signature]
+            result = function(*arguments, **options)
+            with lock:
                 if len(results) >= _KEPT:
                     results.clear()
-                results[signature] = function(*arguments, **options)
-            return results[signature]
+                results[signature] = result
+                working.pop(signature, None)
+            return result
 
     return remembered
 

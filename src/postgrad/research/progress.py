@@ -1,5 +1,6 @@
-"""The progress of several simulations in a row, reported as one total."""
+"""The progress of several simulations, reported as one total."""
 
+import threading
 from typing import Any
 
 from postgrad.algorithm.policy import Policy
@@ -19,30 +20,51 @@ def at(place: str, progress: Progress) -> Progress:
 
 
 class RunStages:
-    """Counts the run-stages of several simulations in a row.
+    """Counts the run-stages of several simulations, in a row or side by side.
 
     Attributes:
-        progress: Called with what is being run, and the run-stages done and to do.
+        progress: Called with all that is being run, and the run-stages done and to do.
         total: The run-stages of all simulations together.
         done: Those that are done.
     """
 
     def __init__(self, progress: Progress, total: int):
         self.progress, self.total, self.done = progress, total, 0
+        self._lock = threading.Lock()
+        self._running: dict[int, str] = {}  # what each thread runs
+        self._stopped = False
 
     def tell(self, label: str) -> None:
-        """Reports what is being run, and nothing more as done."""
-        self.progress(label, self.done, self.total)
+        """Reports what this thread runs, and nothing more as done."""
+        self._tell(threading.get_ident(), label, 0)
+
+    def end(self) -> None:
+        """This thread runs nothing any more."""
+        with self._lock:
+            self._running.pop(threading.get_ident(), None)
 
     def simulate(
         self, label: str, instance: Instance, policy: Policy, belief: Belief | None, **options: Any
     ) -> Simulation:
         """Simulates an instance, and counts the run-stages; the options are those of `simulate`."""
         self.tell(label)
-        before = self.done
+        place, counted = threading.get_ident(), 0
 
-        def tell(_: str, done: int, __: int) -> None:
-            self.done = before + done
-            self.tell(label)
+        def tell(_: str, done: int, __: int) -> None:  # called by threads of the simulation
+            nonlocal counted
+            more, counted = done - counted, done
+            self._tell(place, label, more)
 
         return simulate(policy, belief, instance.x, instance.theta, **options, progress=tell)
+
+    def stop(self) -> None:
+        """Interrupts whoever reports from now on, so that simulations of other threads end."""
+        self._stopped = True
+
+    def _tell(self, place: int, label: str, more: int) -> None:
+        if self._stopped:
+            raise KeyboardInterrupt
+        with self._lock:
+            self._running[place] = label
+            self.done += more
+            self.progress(" | ".join(self._running.values()), self.done, self.total)

@@ -14,7 +14,6 @@ from postgrad.numerics.validate import as_array, as_number, is_concrete
 from postgrad.problem.feasible.box import as_bounds, as_decision, as_metric
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
-
 # Up to so many entries it takes less time to look at all prices at once than to sort them.
 _FEW = 24
 

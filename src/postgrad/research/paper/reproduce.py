@@ -1,6 +1,7 @@
 """Runs the paper's experiments: errors by algorithm and stage, as plain lists and numbers."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
 import jax
@@ -34,6 +35,8 @@ NAMES = (*list(EXPERIMENTS)[:_before], POSTERIOR, *list(EXPERIMENTS)[_before:])
 _POSTERIORS_OF = "bayesian-sgd"
 # How many runs a curve has whose stages take long.
 _FEW = 24
+
+_SIDE_BY_SIDE = 2  # experiments
 
 # Called with the name of a figure and its part of the summary.
 Finished = Callable[[str, dict[str, Any]], None]
@@ -111,24 +114,41 @@ def reproduce(
         beyond: Whether to show our default and the limit next to the paper's algorithms.
         progress: Called with what is being run, and the run-stages done and to do.
         finished: Called with the name of each figure and its part of the summary, as soon as that
-            is known.
+            is known, one after the other.
     """
     todo = plan(names, algorithms, beyond)
     counts = {name: run_counts(name, runs, untuned_runs) for name in todo.curves}
     total = sum(counts[name][key] for name, keys in todo.curves.items() for key in simulated(keys))
     counter = RunStages(progress, (total + runs * len(todo.batch_sizes)) * horizon)
     settings: dict[str, Any] = {"horizon": horizon, "seed": seed}
-    experiments: dict[str, Any] = {}
-    posterior: dict[str, Any] = {}
-    for name in known_names(names, NAMES, "experiment"):
+
+    def part(name: str) -> dict[str, Any]:
         if name == POSTERIOR:
-            part = posterior = _posterior(todo.batch_sizes, runs, literal, counter, **settings)
+            found = _posterior(todo.batch_sizes, runs, literal, counter, **settings)
         else:
             chosen = todo.curves[name]
-            part = _experiment(name, chosen, counts[name], literal, counter, **settings)
-            experiments[name] = part = {**part, "runs": runs}
-        finished(name, part)
-    return {"experiments": experiments, "posterior": posterior}
+            found = _experiment(name, chosen, counts[name], literal, counter, **settings)
+            found["runs"] = runs
+        counter.end()
+        return found
+
+    first, *others = known_names(names, NAMES, "experiment")
+    parts = {first: part(first)}  # alone, so that it is soon there
+    finished(first, parts[first])
+    # Side by side, since a program is compiled on one core, and simulations run on all of them.
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        running = {pool.submit(part, name): name for name in others}
+        try:
+            for done in as_completed(running):
+                parts[running[done]] = done.result()
+                finished(running[done], done.result())
+        except BaseException:  # an interrupt, say: the other threads must not go on for minutes
+            counter.stop()
+            raise
+    return {
+        "experiments": {name: parts[name] for name in todo.curves},
+        "posterior": parts.get(POSTERIOR, {}),
+    }
 
 
 def _experiment(
