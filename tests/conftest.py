@@ -62,7 +62,9 @@ if version("jax").startswith("0.10."):
 
 # Between modules, programs and what was traced are let go of once the process takes so much memory.
 # Little of it goes back to the system, so the limit is then what the process takes, and some more.
-LEAST_LIMIT, MOST_LIMIT, MORE = 2.5e9, 4e9, 0.25e9
+# Letting go takes seconds, and so does tracing anew: where there is memory it is done less often.
+_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+LEAST_LIMIT, MOST_LIMIT, MORE = max(2.5e9, _memory / 6), max(4e9, _memory / 4), 0.25e9
 _limit = LEAST_LIMIT
 
 
