@@ -88,9 +88,14 @@ def particles():
     return pg.beliefs.Particles(prior, count=256)
 
 
-def in_the_shop(belief, feasible, stages=12):
+# All tests with bounds share the programs of this problem.
+SHOP = pg.Problem(loss, demand, pg.feasible.Box(0.0, 40.0))
+UNBOUNDED = pg.Problem(loss, demand, pg.feasible.Box(0.0, jnp.inf))
+
+
+def in_the_shop(belief, problem, stages=12):
     rng = np.random.default_rng(1)
-    agent = pg.Agent(pg.Problem(loss, demand, feasible), belief, x=5.0)
+    agent = pg.Agent(problem, belief, x=5.0)
     for _ in range(stages):
         x = float(agent.decision)
         mean = SIZE - SLOPE * max(x - 20.0, 0.0)
@@ -102,14 +107,10 @@ def profit(x):
     return (x - 5.0) * (SIZE - SLOPE * max(x - 20.0, 0.0))
 
 
-@pytest.mark.parametrize(
-    "feasible",
-    [pg.feasible.Box(0.0, 40.0), pg.feasible.Box(0.0, jnp.inf)],
-    ids=["bounded", "unbounded"],
-)
+@pytest.mark.parametrize("problem", [SHOP, UNBOUNDED], ids=["bounded", "unbounded"])
 @pytest.mark.parametrize("belief", [grid, particles])
-def test_price_effect_above_20_only(belief, feasible):
-    agent = in_the_shop(belief(), feasible)
+def test_price_effect_above_20_only(belief, problem):
+    agent = in_the_shop(belief(), problem)
     assert profit(float(agent.decision)) > 0.98 * profit(BEST)
     if isinstance(agent.belief, pg.beliefs.Grid):
         assert not isinstance(agent.belief.weights, SufficientWeights)
@@ -123,7 +124,6 @@ def planted(monkeypatch):
     monkeypatch.setattr("postgrad.problem.problem._all_over", lambda feasible, x: x[None])
 
 
-SHOP = pg.Problem(loss, demand, pg.feasible.Box(0.0, 40.0))
 # Plain steps, which soon lead beyond 20 and compile faster than the default's search.
 PLAIN = {"steps": 0.2, "samples": 64}
 either = pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import equinox as eqx
 import matplotlib as mpl
@@ -19,8 +16,6 @@ from postgrad.research import plots, problems
 from postgrad.research.bench import Bench, bench, plan
 from postgrad.research.comparison import Comparison
 from postgrad.research.rivals import names
-
-PROGRAM = Path(sys.executable).with_name("postgrad")
 
 
 def planted(**regrets):
@@ -249,9 +244,6 @@ def test_plan():
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_says_why(arguments, words):
-    done = subprocess.run(
-        [PROGRAM, "bench", *arguments],
-        capture_output=True, text=True, env={"COLUMNS": "500", "PATH": "/usr/bin"}, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
+    done = CliRunner().invoke(cli.app, ["bench", *arguments], env={"COLUMNS": "500"})
+    assert done.exit_code == 2
     assert words in done.stderr

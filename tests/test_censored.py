@@ -45,11 +45,14 @@ FAMILIES = {
 }
 
 
+tails = jax.jit(log_tails)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tails_are_those_of_scipy(family):
     base, reference, limits = FAMILIES[family]
     at = np.asarray(limits)
-    above, below = log_tails(base, jnp.asarray(at))
+    above, below = tails(base, at)
     discrete = base.support.is_discrete  # P(xi >= at) is 1 - P(xi <= the whole number before it)
     with np.errstate(divide="ignore"):
         exact_above = reference.logsf(np.ceil(at) - 1.0 if discrete else at)
@@ -239,9 +242,7 @@ def newsvendor(observation):
 def test_grid_with_some_sales_at_the_stock_is_bayes_rule():
     problem = newsvendor(lambda x, theta: Censored(dist.Normal(theta, 3.0), upper=x))
     theta = np.arange(5.0, 26.0)
-    agent = pg.Agent(
-        problem, pg.beliefs.Grid(theta), x=12.0, steps=pg.step_sizes.Harmonic(2.0, 5.0)
-    )
+    agent = pg.Agent(problem, pg.beliefs.Grid(theta), x=12.0, **pg.presets.paper())
     weights = np.ones(len(theta))
     for batch in ([np.inf, 9.5, np.inf], [11.0, 9.0, np.inf], 4 * [np.inf], [7.0, 8.0, np.inf]):
         x = float(agent.decision)

@@ -1,5 +1,7 @@
 """A new price, cost or feasible set of a running agent: what is believed stays."""
 
+import functools
+
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -13,8 +15,12 @@ from postgrad import errors
 BOX = pg.feasible.Box(-20.0, 20.0)
 
 
-def priced(price, feasible=BOX, law=model):
+def anew(price, low=-20.0, high=20.0, law=model):
+    feasible = pg.feasible.Box(low, high)
     return pg.Problem(lambda x, xi: (x - 5.0) ** 2 + price * xi * x, law, feasible)
+
+
+priced = functools.cache(anew)  # all tests share the programs of a price
 
 
 def open_agent(problem, path=None, x=0.0, **options):
@@ -25,7 +31,7 @@ def open_agent(problem, path=None, x=0.0, **options):
 NARROW = pg.feasible.Box(-20.0, 2.0)
 CHANGES = {
     "cost": pg.Problem(lambda x, xi: (x - 1.0) ** 2 + xi, model, BOX),
-    "feasible set": priced(0.5, NARROW),
+    "feasible set": priced(0.5, high=2.0),
 }
 
 
@@ -73,7 +79,7 @@ def test_what_is_believed_stays(tmp_path, name):
 @pytest.mark.slow
 def test_decisions_are_those_of_a_fresh_search():
     """The default searches the whole set, as under a problem that it has never seen."""
-    changed = priced(1.2, pg.feasible.Box(-20.0, 1.0))
+    changed = priced(1.2, high=1.0)
     agent, fresh = (
         pg.Agent(problem, pg.beliefs.Grid(POINTS), 0.0) for problem in (priced(0.5), changed)
     )
@@ -98,7 +104,7 @@ def test_an_edited_problem_is_taken_up_where_that_is_confirmed(tmp_path):
     assert [event.kind for event in back.events] == ["changed"]
     decision = back.decision
     back.close()
-    again = open_agent(priced(0.7), path, accept_change=True)  # nothing more to change
+    again = open_agent(anew(0.7), path, accept_change=True)  # nothing more to change
     assert len(again.events) == 1
     assert again.decision == decision
     # and the agent of before, in another process, goes no further
@@ -110,7 +116,7 @@ def test_the_first_decision_may_lie_outside_the_new_set(tmp_path):
     path = tmp_path / "a.db"
     agent = open_agent(priced(0.5), path)
     feed(agent, range(3))
-    small = priced(0.5, pg.feasible.Box(1.0, 2.0))
+    small = priced(0.5, low=1.0, high=2.0)
     with pytest.raises(errors.DecisionError):
         agent.change(small)
     assert agent.problem is not small
@@ -170,7 +176,7 @@ def test_changed_twice_before_any_batch_and_in_a_transaction(tmp_path):
         agent.change(priced(0.7))
         feed(agent, [4])
         assert agent.replay(earlier=[priced(0.6)]) == pg.Replay(1, 5, True, None)
-        assert agent.change(priced(0.7)) == agent.decision  # nothing changes
+        assert agent.change(anew(0.7)) == agent.decision  # nothing changes
         assert len(agent.events) == 2
         agent.verify()
 

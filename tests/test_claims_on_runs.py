@@ -138,10 +138,17 @@ def test_divergence_is_that_of_the_mixture():
     algorithm = pg.BayesianSGD(world.problem, **pg.presets.paper())
     state = algorithm.init(belief, 1.5)
     y = jnp.linspace(-30.0, 40.0, 401)
-    log_f = world.problem.model(state.x, world.theta).log_prob(y)
-    mixture = jax.vmap(lambda xi: belief.log_mixture(world.problem.model, state.x, xi))(y)
+
+    @jax.jit
+    @jax.vmap
+    def densities(y):
+        model = world.problem.model
+        exact = model(state.x, world.theta).log_prob(y)
+        return exact, belief.log_mixture(model, state.x, y)
+
+    log_f, mixture = map(np.asarray, densities(y))
     expected = np.trapezoid(np.exp(log_f) * (log_f - mixture), y)
-    probability, d = learning.Learning(world)(state)
+    probability, d = eqx.filter_jit(learning.Learning(world))(state)
     assert float(d) == pytest.approx(expected, rel=1e-6)
     assert float(probability) == pytest.approx(float(belief.probabilities[3]))
 

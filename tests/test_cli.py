@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from postgrad.cli import output
+from postgrad.cli import app, output
 from postgrad.cli.progress_log import ProgressLog
 
 PROGRAM = Path(sys.executable).with_name("postgrad")
@@ -95,10 +96,20 @@ def test_table_is_for_people(tmp_path):
         (["reproduce", "--horizon", "many"], "horizon"),
         (["reproduce", "--seed", "-1"], "seed"),
         (["claims", "--runs", "0"], "runs"),
-        (["unheard-of"], "unheard-of"),
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_says_why(arguments, words):
+    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["unheard-of"], "unheard-of"), (["reproduce", "quadratic-9d"], "quadratic-1d-independent")],
+)
+def test_the_program_ends_with_the_exit_code(arguments, words):
+    """As a process of its own, by what Typer refuses and by what the library does."""
     done = run(*arguments, env={"COLUMNS": "300", "PATH": "/usr/bin"})
     assert done.returncode == 2
     assert words in done.stderr
@@ -106,6 +117,6 @@ def test_wrong_usage_is_exit_code_2_and_says_why(arguments, words):
 
 def test_folder_that_cannot_be_made_is_wrong_usage(tmp_path):
     (tmp_path / "file").write_text("")
-    done = run("reproduce", "--out", str(tmp_path / "file" / "folder"))
-    assert done.returncode == 2
+    done = CliRunner().invoke(app, ["reproduce", "--out", str(tmp_path / "file" / "folder")])
+    assert done.exit_code == 2
     assert "cannot write" in done.stderr

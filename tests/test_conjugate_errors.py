@@ -122,7 +122,7 @@ def poisson(x, theta):
     ],
 )
 def test_data_outside_the_support_are_refused_and_nothing_changes(belief, model, bad, row):
-    agent = pg.Agent(problem(model), belief, 1.5, steps=pg.step_sizes.Harmonic(2.0, 5.0))
+    agent = pg.Agent(problem(model), belief, 1.5, **pg.presets.paper())
     before = agent.state
     with pytest.raises(errors.SupportError, match=f"row {row}"):
         agent.observe(bad)

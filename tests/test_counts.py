@@ -22,25 +22,35 @@ from postgrad.numerics.lattice_keys import lattice_keys
 RATES = [1e-4, 0.01, 0.05, 0.5, 3.0, 9.9, 10.1, 30.0, 50.0, 1e3, 1e4, 1e5, 1e6]
 
 
+# Compiled once for all cases: whatever differs is an argument, and all counts are as many.
+_poisson = jax.jit(poisson_quantile)
+_negative_binomial = jax.jit(negative_binomial_quantile)
+_some_counts = jax.jit(some_counts)
+_slope_of_mean = jax.jit(jax.grad(lambda rate, u: jnp.sum(jnp.multiply(*some_counts(rate, u)))))
+
+
+def spaced(low, high, count=200):
+    """Whole numbers from low to high; where there are fewer, the last one again and again."""
+    k = np.unique(np.linspace(low, high, count).round())
+    return np.pad(k, (0, count - k.size), "edge")
+
+
 @pytest.mark.parametrize("rate", RATES)
 def test_quantiles_are_those_of_scipy(rate):
     u = (np.arange(20_001) + 0.5) / 20_001
-    ours = np.asarray(jax.jit(poisson_quantile)(jnp.asarray(u), jnp.full(u.shape, rate)))
-    wrong = ours != stats.poisson.ppf(u, rate)
-    assert wrong.mean() <= (0.0 if rate < 10 else 5e-4)
-    assert np.abs(ours - stats.poisson.ppf(u, rate)).max() <= 1
+    ours, theirs = np.asarray(_poisson(u, np.full(u.shape, rate))), stats.poisson.ppf(u, rate)
+    assert (ours != theirs).mean() <= (0.0 if rate < 10 else 5e-4)
+    assert np.abs(ours - theirs).max() <= 1
 
 
 @pytest.mark.parametrize("rate", RATES)
 def test_draws_have_the_probabilities_of_the_law(rate):
     """The length of the u that give k, found by bisection of [0, 1), is P(N = k)."""
-    low, high = stats.poisson.ppf([1e-9, 1 - 1e-9], rate)
-    k = np.unique(np.linspace(low, high, 200).round())
+    k = spaced(*stats.poisson.ppf([1e-9, 1 - 1e-9], rate))
     left, right = np.zeros(k.shape), np.ones(k.shape)
-    quantile = jax.jit(lambda u: poisson_quantile(u, jnp.full(u.shape, rate)))
     for _ in range(53):
         middle = 0.5 * (left + right)
-        below = np.asarray(quantile(middle)) <= k
+        below = np.asarray(_poisson(middle, np.full(k.shape, rate))) <= k
         left, right = np.where(below, middle, left), np.where(below, right, middle)
     np.testing.assert_allclose(right, stats.poisson.cdf(k, rate), atol=1e-12 if rate < 10 else 2e-4)
 
@@ -50,8 +60,7 @@ def test_draws_have_the_probabilities_of_the_law(rate):
 def test_negative_binomial_draws_have_the_probabilities_of_the_law(mean, concentration):
     """As above. Up to 24 they are exact; above, far out in the tails, right to some percent."""
     exact = stats.nbinom(concentration, concentration / (concentration + mean))
-    low, high = exact.ppf([1e-6, 1 - 1e-6])
-    k = np.unique(np.linspace(low, high, 200).round())
+    k = spaced(*exact.ppf([1e-6, 1 - 1e-6]))
     left, right = np.zeros(k.shape), np.ones(k.shape)
     for _ in range(53):
         middle = 0.5 * (left + right)
@@ -62,9 +71,6 @@ def test_negative_binomial_draws_have_the_probabilities_of_the_law(mean, concent
     # SciPy's own has ten digits where the concentration is large.
     np.testing.assert_allclose(right[k <= 24], at_most[k <= 24], atol=1e-9)
     np.testing.assert_allclose(np.minimum(right, 1 - right), np.minimum(at_most, above), rtol=0.15)
-
-
-_negative_binomial = jax.jit(negative_binomial_quantile)
 
 
 def test_negative_binomial_quantiles_at_the_ends():
@@ -80,8 +86,8 @@ def test_negative_binomial_quantiles_at_the_ends():
 
 @pytest.mark.parametrize("u", [0.0, 1.0 - 2.0**-53])
 def test_the_ends_of_the_unit_interval_are_counts(u):
-    rates = jnp.asarray([0.0, *RATES])
-    drawn = np.asarray(poisson_quantile(jnp.full(rates.shape, u), rates))
+    rates = np.asarray([0.0, *RATES])
+    drawn = np.asarray(_poisson(np.full(rates.shape, u), rates))
     assert np.isfinite(drawn).all()
     assert (drawn >= 0).all()
     assert (drawn[:6] <= 48).all()
@@ -89,7 +95,7 @@ def test_the_ends_of_the_unit_interval_are_counts(u):
 
 def test_a_rate_that_is_no_number_does_not_wait_for_ever():
     """A posterior that is none has no rate; the test is that this returns."""
-    assert poisson_quantile(jnp.asarray(0.5), jnp.asarray(jnp.nan)).shape == ()
+    assert _poisson(0.5, np.nan).shape == ()
 
 
 LAWS = {
@@ -119,8 +125,7 @@ def test_draws_follow_the_law(name):
 @pytest.mark.parametrize("u", [0.0, 0.4, 0.99])
 @pytest.mark.parametrize("rate", [*RATES, 799.0, 801.0])
 def test_a_sum_over_some_counts_is_nearly_the_whole(rate, u):
-    k, p = jax.jit(some_counts)(jnp.asarray(rate), jnp.asarray(u))
-    k, p = np.asarray(k), np.asarray(p)
+    k, p = map(np.asarray, _some_counts(rate, u))
     stride = k[1] - k[0]
     assert stride == max(1.0, stride)
     exact = stride * stats.poisson.pmf(k, rate)
@@ -128,20 +133,23 @@ def test_a_sum_over_some_counts_is_nearly_the_whole(rate, u):
     np.testing.assert_allclose(p.sum(), 1.0, rtol=3e-5 if 5 < rate < 10 else 1e-6)
     np.testing.assert_allclose((p * (k - rate) ** 2).sum(), rate, rtol=1e-3)
     assert stride == 1.0 or rate > 5.0
-
-    def mean(rate):
-        return jnp.sum(jnp.multiply(*some_counts(rate, jnp.asarray(u))))
-
-    assert float(jax.grad(mean)(jnp.asarray(rate))) == pytest.approx(1.0, abs=1e-3)
+    assert float(_slope_of_mean(rate, u)) == pytest.approx(1.0, abs=1e-3)
 
 
 @pytest.mark.parametrize("p", [0.0, 1e-12, 0.3, 1.0 - 1e-12, 1.0])
 def test_probabilities_of_counts_out_of_n(p):
-    k = jnp.arange(51.0)
-    law = dist.Binomial(50, jnp.asarray(p))
-    np.testing.assert_allclose(probabilities(law, k), stats.binom.pmf(k, 50, p), atol=1e-12)
-    slope = jax.grad(lambda p: jnp.sum(k * probabilities(dist.Binomial(50, p), k)))(p)
+    k = np.arange(51.0)
+    found, slope = _out_of_50(p)
+    np.testing.assert_allclose(found, stats.binom.pmf(k, 50, p), atol=1e-12)
     assert float(slope) == pytest.approx(50.0, rel=1e-9)
+
+
+@jax.jit
+def _out_of_50(p):
+    """The probabilities of 0, ..., 50, and the slope of their mean."""
+    k = jnp.arange(51.0)
+    slope = jax.grad(lambda p: jnp.sum(k * probabilities(dist.Binomial(50, p), k)))
+    return probabilities(dist.Binomial(50, p), k), slope(p)
 
 
 def test_draws_can_be_spread_evenly():

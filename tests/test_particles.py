@@ -334,7 +334,7 @@ def test_draws_follow_the_mixture(learner):
     probabilities = draws(learned)[1]
     mean, spread = moments(theta_of(learned), probabilities)
     assert np.mean(theta) == pytest.approx(mean, abs=5 * spread / np.sqrt(n))
-    values = jnp.linspace(-400.0, 400.0, 40_001)
+    values = jnp.linspace(-400.0, 400.0, 8_001)  # sums of smooth densities have no error to see
     density = jax.jit(jax.vmap(lambda xi: learned.log_mixture(model, x, xi)))(values)
     mass = np.exp(density) * (values[1] - values[0])
     assert mass.sum() == pytest.approx(1.0, abs=1e-3)

@@ -204,9 +204,10 @@ def test_algorithms_meet_the_same_data_noise():
 def test_segments_do_not_show(monkeypatch, options):
     """Stages that are computed by one call or by several: the same digits."""
     arguments = pg.BayesianSGD(ONE.problem, **options), pg.beliefs.Grid(ONE.points), 0.0, 4.0
-    whole = pg.simulate(*arguments, runs=2, horizon=60)
+    options = {"runs": 2, "horizon": 60, "batch_size": 2}  # a program that others use too
+    whole = pg.simulate(*arguments, **options)
     monkeypatch.setattr("postgrad.engine.bulk._ON_CPU", (50, 25))
-    parts = pg.simulate(*arguments, runs=2, horizon=60)
+    parts = pg.simulate(*arguments, **options)
     np.testing.assert_array_equal(parts.decisions, whole.decisions)
 
 

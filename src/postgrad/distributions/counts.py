@@ -166,7 +166,8 @@ def _(law: Any, values: Array) -> Array:
         n = jnp.asarray(law.total_count, float)
         choices = log_gamma(n + 1.0) - log_gamma(values + 1.0) - log_gamma(n - values + 1.0)
     p = jnp.asarray(law.probs, float)
-    log_p, log_q = (jnp.log(jnp.where(share > 0, share, share + 1e-300)) for share in (p, 1.0 - p))
+    q = lax.optimization_barrier(1.0 - p)  # else XLA makes 1 - p of (1 - p) + 1e-300
+    log_p, log_q = (jnp.log(jnp.where(share > 0, share, share + 1e-300)) for share in (p, q))
     return jnp.exp(choices + values * log_p + (n - values) * log_q)
 
 
