@@ -1,8 +1,6 @@
 """What all test modules share."""
 
-import functools
 import gc
-import itertools
 import os
 import resource
 import shutil
@@ -49,22 +47,15 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 # among those that collecting the tests has left.
 gc.set_threshold(50_000, 20, 100)
 
-# Most programs are one operation on small arrays. JAX makes an MLIR context for each, which takes a
-# quarter of the time until such a program runs; so a hundred programs share one. A context holds
-# types and constants, nothing of a program: the same text is compiled as without this.
-if version("jax").startswith("0.10."):
-    from jax._src.interpreters import mlir
-
-    _make_context = mlir.make_ir_context
-    _programs_lowered = itertools.count()
-    _context_of = functools.lru_cache(maxsize=1)(lambda hundred: _make_context())
-    mlir.make_ir_context = lambda: _context_of(next(_programs_lowered) // 100)
-
 # Between modules, programs and what was traced are let go of once the process takes so much memory.
 # Little of it goes back to the system, so the limit is then what the process takes, and some more.
 # Letting go takes seconds, and so does tracing anew: where there is memory it is done less often.
 _memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-LEAST_LIMIT, MOST_LIMIT, MORE = max(2.5e9, _memory / 6), max(4e9, _memory / 4), 0.25e9
+LEAST_LIMIT, MOST_LIMIT, MORE = (
+    min(max(2.5e9, _memory / 6), 4e9),
+    min(max(4e9, _memory / 4), 6e9),
+    0.25e9,
+)
 _limit = LEAST_LIMIT
 
 
