@@ -12,7 +12,7 @@ import numpy as np
 from postgrad.agent.changes.relearning import Relearning
 from postgrad.agent.changes.versions import versions_now
 from postgrad.agent.state_codec import StateCodec
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.monitoring.assumptions import AssumptionFailedError, AssumptionWarning
 from postgrad.records.alarm import Alarm

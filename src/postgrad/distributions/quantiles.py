@@ -19,7 +19,6 @@ import scipy.special
 from jax import lax
 from jax.scipy.special import ndtri
 from jaxtyping import Array, Float
-from scipy.interpolate import make_interp_spline
 
 from postgrad.numerics.incomplete_gamma_beta import beta_tails, log_beta
 
@@ -141,6 +140,8 @@ class _Axis(NamedTuple):
 
     def coefficients(self, values: np.ndarray) -> np.ndarray:
         """Those of the spline along the first axis of its values at the sites."""
+        from scipy.interpolate import make_interp_spline  # slow to import, and few laws have tables
+
         step = (self.high - self.low) / self.cells
         knots = self.low + step * np.arange(-self.degree, self.cells + self.degree + 1)
         return make_interp_spline(self.sites(), values, k=self.degree, t=knots).c

@@ -18,7 +18,8 @@ from postgrad.errors import CostError, FeasibleSetError, ModelError, SettingErro
 from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_key, on_device
-from postgrad.problem.feasible import FeasibleSet, Reals
+from postgrad.problem.feasible.feasible_set import FeasibleSet
+from postgrad.problem.feasible.reals import Reals
 
 # How many decisions near the first one an assumption is tried on, and how many all over the set;
 # how far the set is taken to reach where it has no bound; the thetas at which a model is proper.
