@@ -42,7 +42,7 @@ from postgrad.problem.problem import Decision, Model
 # factor it grows: in few, large steps, as each size is a program to compile. If the buffer had no
 # more rows than are read at a time, XLA would move the reading out of the loop, and do it whether
 # rows are in use or not.
-_BLOCK, _LEAST, _GROWTH = 32, 256, 4
+_BLOCK, _LEAST, _GROWTH = 32, 1024, 4
 # Rows that have faded to this weight may be dropped.
 _NEGLIGIBLE = 1e-12
 _UNLIMITED = 1 << 62
