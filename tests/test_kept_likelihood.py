@@ -300,7 +300,7 @@ def test_rows_that_have_faded_make_room():
     assert room(history) == 0
     before = value(history, heavy, jnp.asarray(60.0))
     history = with_room(history, 8)
-    assert history.capacity == 256
+    assert history.capacity == 1024
     assert room(history) >= 8
     after = value(history, heavy, jnp.asarray(60.0))
     assert after == pytest.approx(float(before), rel=1e-10)

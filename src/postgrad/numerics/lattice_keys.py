@@ -124,8 +124,8 @@ def table_keys(bits: UInt64[Array, "... d"]) -> Key[Array, "..."]:
     return random.wrap_key_data(words, impl=_table(bits.shape[-1]))
 
 
-# What follows is traced whenever a program with such keys is lowered, under `vmap` and once for
-# each shape. It calls `lax` itself: a function of `jax.numpy` takes ten times as long to trace there.
+# What follows is traced whenever a program with such keys is lowered, under `vmap` and for each
+# shape. It calls `lax` itself: functions of `jax.numpy` take several times as long to trace there.
 
 
 def _word(key: Key[Array, ""]) -> UInt64[Array, ""]:
@@ -200,8 +200,8 @@ def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
     factors = np.full(size, _KOROBOV, np.uint64)
     factors[:1] = 1  # the first dimension is that of i itself
     powers = np.cumprod(factors)  # a^j mod 2^64
-    one = np.uint64(1)
-    odd = lax.select(lax.eq(branch, np.uint64(0)), lax.full_like(branch, 1), lax.bitwise_or(branch, one))
+    one = lax.full_like(branch, 1)
+    odd = lax.select(lax.eq(branch, np.uint64(0)), one, lax.bitwise_or(branch, one))
     shift = _mix(_xor(root, _mix(lax.iota(np.uint64, size))))
     along = lax.mul(lax.broadcast(lax.mul(place, odd), (size,)), powers)
     bits = _xor(flip, lax.add(along, shift))

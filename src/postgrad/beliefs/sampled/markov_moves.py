@@ -179,7 +179,9 @@ def kernel_of(name: str, d: int) -> Kernel:
     try:
         return _KERNELS[name](d)
     except ImportError as problem:
-        raise SettingError(f"{name} needs the package blackjax, which is not installed") from problem
+        raise SettingError(
+            f"{name} needs the package blackjax, which is not installed"
+        ) from problem
 
 
 class _Place(NamedTuple):
