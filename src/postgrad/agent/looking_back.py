@@ -122,7 +122,7 @@ class LookingBack:
         return self._as_of_now(lambda: self._past.record(key))
 
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
-        """What was believed after each of some stages, in order: computed again, batch by batch.
+        """What was believed after each of some stages, in order: learned again, batch by batch.
 
         Raises:
             StoreError: If a batch is damaged.
