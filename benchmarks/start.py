@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from first_decision import HERE, processor_of_children
+from first_decision import HERE, compile_bytecode, processor_of_children
 
 ROOT = HERE.parent
 POSTGRAD = [sys.executable, "-c", "from postgrad.cli import main; main()"]
@@ -165,6 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    compile_bytecode()
     importing = [sys.executable, "-c", "import jax"]
     with tempfile.TemporaryDirectory(prefix="start-") as name:
         folder = Path(name)

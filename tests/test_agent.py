@@ -296,11 +296,11 @@ def test_histories_grow_with_the_data():
     subject = pg.Agent(problem, belief, 0.0, **pg.presets.paper())
     assert subject.belief.stores_history
     rng, capacities = np.random.default_rng(0), []
-    for _ in range(4):  # padded to 128: the third has no room
-        subject.observe(1.0 + rng.standard_t(5.0, 100))
+    for _ in range(4):  # padded to 512: the third has no room
+        subject.observe(1.0 + rng.standard_t(5.0, 400))
         capacities.append(room(subject.state) + int(subject.belief.kept.count))
-    assert capacities == [256, 256, 1024, 1024]
-    assert subject.belief.kept.count == 400
+    assert capacities == [1024, 1024, 4096, 4096]
+    assert subject.belief.kept.count == 1600
     particles, weights = subject.belief.thetas, subject.belief.probabilities
     assert float(weights @ particles) == pytest.approx(1.0, abs=0.35)
 

@@ -1,6 +1,9 @@
 """The house is as docs/design.md says: rooms in the order of the import contract, small files."""
 
+import importlib
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -48,6 +51,28 @@ def test_public_names_are_few_and_there():
     assert len(pg.__all__) <= 32
     for name in pg.__all__:
         assert getattr(pg, name) is not None
+
+
+def test_every_room_with_a_stub_has_its_names():
+    stubs = list(SOURCE.rglob("__init__.pyi"))
+    assert len(stubs) > 5
+    for stub in stubs:
+        room = importlib.import_module(".".join(stub.parent.relative_to(SOURCE.parent).parts))
+        assert len(room.__all__) == stub.read_text().count("import")
+        for name in room.__all__:
+            assert getattr(room, name) is not None
+
+
+def test_a_first_decision_imports_only_what_it_needs():
+    """Of the packages and rooms that are slow to import, those that an agent on a grid needs."""
+    slow = ["optax", "blackjax", "scipy.interpolate", "scipy.optimize", "matplotlib", "pydantic"]
+    slow += [f"postgrad.beliefs.{room}" for room in ("sampled", "gaussian", "conjugate")]
+    script = (
+        "import sys, postgrad as pg; pg.Agent, pg.Problem, pg.feasible.Box, pg.beliefs.Grid; "
+        f"print(*sorted(sys.modules.keys() & set({slow!r})))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_the_glossary_has_at_most_twenty_terms():

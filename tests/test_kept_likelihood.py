@@ -259,7 +259,7 @@ def test_a_history_that_is_full_says_so():
     full = add(history, heavy, x, rows)
     assert room(full) == 0
     assert np.isfinite(value(full, heavy, jnp.asarray(0.0)))
-    for over in (add(full, heavy, x, rows[:1]), add(history, heavy, x, jnp.zeros(1000))):
+    for over in (add(full, heavy, x, rows[:1]), add(history, heavy, x, jnp.zeros(2000))):
         assert np.isnan(value(over, heavy, jnp.asarray(0.0)))
 
 
@@ -269,9 +269,9 @@ def test_histories_grow_where_they_are():
     tree = {"state": (add(history, heavy, x, y), jnp.ones(3)), "other": None}
     grown = with_room(tree, 100)
     node = grown["state"][0]
-    assert len(y) == 256
-    assert node.capacity == 1024
-    assert room(grown) == 1024 - len(y)
+    assert len(y) == 1024
+    assert node.capacity == 4096
+    assert room(grown) == 4096 - len(y)
     assert with_room(grown, 100)["state"][0] is node
     before, after = (t["state"][0].log_likelihood(heavy, jnp.asarray(0.3)) for t in (tree, grown))
     assert after == pytest.approx(float(before), rel=1e-14)
@@ -300,7 +300,7 @@ def test_rows_that_have_faded_make_room():
     assert room(history) == 0
     before = value(history, heavy, jnp.asarray(60.0))
     history = with_room(history, 8)
-    assert history.capacity == 256
+    assert history.capacity == 1024
     assert room(history) >= 8
     after = value(history, heavy, jnp.asarray(60.0))
     assert after == pytest.approx(float(before), rel=1e-10)

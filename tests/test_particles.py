@@ -343,9 +343,9 @@ def test_draws_follow_the_mixture(learner):
 
 
 def test_a_belief_that_has_lost_data_is_none(learner):
-    """Particles keep 256 rows here: 52 batches of five do not fit."""
+    """Particles keep 1024 rows here: 205 batches of five do not fit."""
     belief, _, model, batch, weight = learner
-    for i in range(52):
+    for i in range(205):
         assert np.isfinite(belief.sample(random.key(0)))
         belief = update(belief, model, jnp.asarray(0.5), batch, 0.1 + weight, random.key(i))
     assert np.isnan(belief.sample(random.key(0))) == belief.stores_history

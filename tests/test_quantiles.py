@@ -10,16 +10,31 @@ import pytest
 import scipy.special as special
 from jax import random
 from scipy import stats
+from scipy.interpolate import make_interp_spline
 
 import postgrad as pg
 from postgrad.distributions.inversion import by_inversion
-from postgrad.distributions.quantiles import beta_quantile, gamma_quantile, student_quantile
+from postgrad.distributions.quantiles import (
+    _Axis,
+    beta_quantile,
+    gamma_quantile,
+    student_quantile,
+)
 from postgrad.numerics.incomplete_gamma_beta import log_incomplete_beta, log_incomplete_gamma
 from postgrad.numerics.lattice_keys import lattice_keys, table_keys
 
 rng = np.random.default_rng(0)
 U = special.expit(rng.uniform(-20.7, 20.7, 4000))  # 1e-9 to 1 - 1e-9, tails as often as the rest
 LOW = U < 0.5
+
+
+@pytest.mark.parametrize("degree", [3, 5])
+def test_splines_are_those_of_scipy(degree):
+    axis = _Axis(-9.2, 8.4, 40, degree)
+    values = np.random.default_rng(1).normal(size=(len(axis.sites()), 3))
+    knots = -9.2 + 17.6 / 40 * np.arange(-degree, 41 + degree)
+    theirs = make_interp_spline(axis.sites(), values, k=degree, t=knots).c
+    np.testing.assert_allclose(axis.coefficients(values), theirs, rtol=1e-12)
 
 
 def spread(low, high):

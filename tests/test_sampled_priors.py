@@ -14,6 +14,7 @@ from test_particles import PRIOR, bound, normal
 
 from postgrad import errors
 from postgrad.beliefs.sampled.langevin import Langevin
+from postgrad.beliefs.sampled.markov_moves import kernel_of
 from postgrad.beliefs.sampled.particles import Particles
 from postgrad.beliefs.sampled.prior import Prior
 
@@ -70,16 +71,47 @@ def test_what_is_no_prior_is_refused(prior, said):
         Particles(PRIOR, 10, forget=0.0)
 
 
-def test_without_blackjax_all_but_moves_work(monkeypatch):
+def test_without_blackjax_all_but_its_moves_work(monkeypatch):
     monkeypatch.setitem(sys.modules, "blackjax.mcmc", None)
-    with pytest.raises(errors.SettingError, match="blackjax"):
-        Particles(PRIOR, 10)
+    for move in ("mala", "hmc"):
+        with pytest.raises(errors.SettingError, match="blackjax"):
+            Particles(PRIOR, 10, move=move)
+    Particles(PRIOR, 10)
     Langevin(PRIOR, 10)
     script = (
-        "import sys, postgrad; postgrad.beliefs.Grid([1.0, 2.0]); "
+        "import sys, numpyro.distributions as dist; from postgrad import beliefs; "
+        "beliefs.Grid([1.0, 2.0]); beliefs.Particles(dist.Normal(0.0, 1.0)); "
         "sys.exit('blackjax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_the_random_walk_is_that_of_blackjax():
+    from blackjax.mcmc.random_walk import normal_random_walk
+
+    def log_density(u):
+        return jnp.where(u[0] > 1.5, jnp.nan, -jnp.sum(u**2) - u[0] * u[1])
+
+    here = jnp.asarray([0.3, -0.2, 1.1])
+    ours, theirs = (
+        algorithm(log_density, size)
+        for algorithm, size in (
+            (kernel_of("random-walk", 3).algorithm, 1.3),
+            (normal_random_walk, jnp.full(3, 1.3)),
+        )
+    )
+    states = [ours.init(here), theirs.init(here)]
+    rates = []
+    for key in random.split(random.key(3), 50):
+        moved = [
+            chain.step(key, state) for chain, state in zip((ours, theirs), states, strict=True)
+        ]
+        states = [state for state, _ in moved]
+        mine, other = (told.acceptance_rate for _, told in moved)
+        rates.append(float(mine))
+        assert mine == other
+        assert np.array_equal(states[0].position, states[1].position)
+    assert {0.0, 1.0} < set(rates)
 
 
 # Priors.

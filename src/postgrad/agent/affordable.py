@@ -11,7 +11,7 @@ import numpy as np
 from jax import random
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.engine.stream import Stream
 from postgrad.errors import SettingError
 from postgrad.monitoring.assumptions import AssumptionFailedError

@@ -15,7 +15,7 @@ from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.moments import StoredMoments
 from postgrad.agent.shared_parts import shared_parts
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.errors import (
     BatchError,
     DuplicateBatchError,

@@ -13,7 +13,7 @@ from postgrad.agent.shared_parts import shared_parts
 from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.errors import BatchError, SettingError
 from postgrad.monitoring.misspecification import Monitor
@@ -122,7 +122,7 @@ class LookingBack:
         return self._as_of_now(lambda: self._past.record(key))
 
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
-        """What was believed after each of some stages, in order: computed again, batch by batch.
+        """What was believed after each of some stages, in order: learned again, batch by batch.
 
         Raises:
             StoreError: If a batch is damaged.

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.engine.stream import Snapshot
 from postgrad.records.moments import MOMENTS, Moments
 from postgrad.store import StoredState

@@ -25,7 +25,7 @@ from jaxtyping import PyTree
 from postgrad.agent.changes.settings_schema import SCHEMA, migrated
 from postgrad.agent.stored_names import class_name, field_name, function_name
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.distributions.density import log_density
 from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import Problem

@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 
 from postgrad.agent.state_codec import StateCodec
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.engine.programs import split
 from postgrad.engine.stream import Stream
 

@@ -12,7 +12,7 @@ import numpy as np
 from postgrad.agent.changes.relearning import Relearning
 from postgrad.agent.changes.versions import versions_now
 from postgrad.agent.state_codec import StateCodec
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.monitoring.assumptions import AssumptionFailedError, AssumptionWarning
 from postgrad.records.alarm import Alarm
@@ -194,14 +194,15 @@ class StoredHistory(Relearning):
         return snapshot
 
     def beliefs(self, stages: Iterable[int]) -> Iterator[Belief]:
-        """What was believed after each of some stages, in order.
+        """What was believed after each of some stages, in order: learned again, without descents.
 
         Raises:
             StoreError: If a batch is damaged.
         """
-        snapshot = None
+        snapshot = self._stream.start
         for stage in sorted(stages):
-            snapshot = self.snapshot(stage, snapshot)
+            kept = self.kept(stage)
+            snapshot = self.believed(stage, kept if kept.stage > snapshot.stage else snapshot)
             yield snapshot.belief
 
 

@@ -22,16 +22,20 @@ from jax import random
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import Outlook
-from postgrad.algorithm.descents import Course, Descent, Newton, Plan, Search, Stage, as_descent
-from postgrad.algorithm.gradients import Automatic, Gradient
+from postgrad.algorithm.descents.as_descent import as_descent
+from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
+from postgrad.algorithm.descents.newton import Newton
+from postgrad.algorithm.descents.search.search import Search
+from postgrad.algorithm.gradients.automatic import Automatic
+from postgrad.algorithm.gradients.gradient import Gradient
 from postgrad.algorithm.outputs import Issued, Last, Move, Output
 from postgrad.algorithm.policy import Policy, first_stage, initial_decision
-from postgrad.algorithm.risks import Mean, Risk
+from postgrad.algorithm.risks.mean import Mean
+from postgrad.algorithm.risks.risk import Risk
 from postgrad.algorithm.sampled_objective import SampledObjective, has_tails
 from postgrad.algorithm.separable_cost import adds_at, adds_over_coordinates, adds_over_decisions
 from postgrad.algorithm.surprise import Surprise, surprise
-from postgrad.beliefs import Belief
-from postgrad.beliefs.belief import check_belief, first
+from postgrad.beliefs.belief import Belief, check_belief, first
 from postgrad.beliefs.statistics_in_force import statistics_hold
 from postgrad.errors import SettingError
 from postgrad.numerics.lattice_keys import purpose

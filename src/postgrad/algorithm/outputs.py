@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from postgrad.errors import SettingError
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array, as_number, is_concrete
-from postgrad.problem.feasible import FeasibleSet
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 
 class Move(NamedTuple):

@@ -7,12 +7,12 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.errors import DecisionError
 from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_numbers, on_device
-from postgrad.problem.feasible import FeasibleSet
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.problem import Decision, Problem
 
 # How far outside the feasible set a decision may lie for rounding's sake, relative to its size.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from postgrad.algorithm.gradients import MixtureScore
+from postgrad.algorithm.gradients.mixture_score import MixtureScore
 from postgrad.algorithm.step_sizes import Harmonic
 
 

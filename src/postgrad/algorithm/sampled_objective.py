@@ -16,11 +16,10 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.algorithm.gradients import Gradient, Sample
-from postgrad.algorithm.risks import Risk
+from postgrad.algorithm.gradients.gradient import Gradient, Sample
+from postgrad.algorithm.risks.risk import Risk
 from postgrad.algorithm.separable_cost import marginals
-from postgrad.beliefs import Belief
-from postgrad.beliefs.belief import first
+from postgrad.beliefs.belief import Belief, first
 from postgrad.distributions.inversion import by_inversion
 from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.draw_barrier import computed_once

@@ -14,9 +14,8 @@ import numpyro.distributions as dist
 from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.algorithm.gradients import Gradient
-from postgrad.beliefs import Belief
-from postgrad.beliefs.belief import first
+from postgrad.algorithm.gradients.gradient import Gradient
+from postgrad.beliefs.belief import Belief, first
 from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.problem.problem import Cost, Decision, Problem
 

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jax import random
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs import Belief
-from postgrad.beliefs.belief import first
+from postgrad.beliefs.belief import Belief, first
 from postgrad.distributions.inversion import by_inversion
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import quick_keys

@@ -35,6 +35,7 @@ from postgrad.beliefs.belief import log_likelihood
 from postgrad.beliefs.forgetting import Memory
 from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.module import replaced
+from postgrad.numerics.validate import is_concrete, on_device
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model
 
@@ -42,7 +43,7 @@ from postgrad.problem.problem import Decision, Model
 # factor it grows: in few, large steps, as each size is a program to compile. If the buffer had no
 # more rows than are read at a time, XLA would move the reading out of the loop, and do it whether
 # rows are in use or not.
-_BLOCK, _LEAST, _GROWTH = 32, 256, 4
+_BLOCK, _LEAST, _GROWTH = 32, 1024, 4
 # Rows that have faded to this weight may be dropped.
 _NEGLIGIBLE = 1e-12
 _UNLIMITED = 1 << 62
@@ -94,8 +95,8 @@ class KeptRows(KeptLikelihood):
     def empty(cls, likelihood: Model, x: Decision, theta: PyTree) -> Self:
         """No rows in use. The others hold a draw from the model, whose density is finite."""
         y = _draw(likelihood, x, theta)
-        x, y = (jnp.full((_LEAST, *entry.shape), entry, jnp.float64) for entry in (x, y))
-        return cls(x, y, jnp.zeros(_LEAST), jnp.zeros((), jnp.int32))
+        x, y = (_repeated(entry) for entry in (x, y))
+        return cls(x, y, on_device(np.zeros(_LEAST)), on_device(np.int32(0)))
 
     @property
     def capacity(self) -> int:
@@ -182,6 +183,14 @@ class KeptRows(KeptLikelihood):
         index, weight = np.pad(kept, blank), np.pad(weight[kept], blank)
         x, y = (jnp.asarray(np.asarray(rows)[index]) for rows in (self.x, self.y))
         return type(self)(x, y, jnp.asarray(weight), jnp.asarray(len(kept), self.count.dtype))
+
+
+def _repeated(entry: Array) -> Float[Array, "capacity ..."]:
+    """The same row as often as a buffer has rows at first."""
+    shape = (_LEAST, *entry.shape)
+    if is_concrete(entry):  # on the host, where nothing is to be compiled
+        return on_device(np.full(shape, entry, np.float64))
+    return jnp.full(shape, entry, jnp.float64)
 
 
 @compiled_at_once

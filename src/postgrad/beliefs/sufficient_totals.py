@@ -18,13 +18,17 @@ from postgrad.beliefs.decision_shift import (
 )
 from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.kept_likelihood import KeptLikelihood, KeptRows
-from postgrad.distributions.exponential_families import ExponentialFamily, family_of
+from postgrad.distributions.exponential_families import (
+    ExponentialFamily,
+    family_of,
+    may_have_family,
+)
 from postgrad.errors import ModelError
 from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.compensated_sum import Sum
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
-from postgrad.numerics.validate import is_concrete
+from postgrad.numerics.validate import is_concrete, on_device
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import NEAR, Decision, Model, Problem
 
@@ -86,7 +90,9 @@ def choose(problem: Problem, thetas: PyTree, x: Decision) -> KeptLikelihood:
     """
     thetas = _central(thetas)
     data = Problem(problem.cost, problem.likelihood, problem.feasible)
-    family = family_of(data.model(x, first(thetas)))
+    kind, family = data.kind(x, first(thetas)), None
+    if may_have_family(kind.family, kind.coordinate_family):
+        family = family_of(data.model(x, first(thetas)))
     totals = None if family is None else _totals(data, thetas, x, family)
     return KeptRows.empty(data.model, x, first(thetas)) if totals is None else totals
 
@@ -144,12 +150,13 @@ def _central(thetas: PyTree) -> PyTree:
     A model is of a family for all theta or for none, but far out in a prior's tails rounding would
     hide which.
     """
-    thetas = jax.tree.map(lambda leaf: leaf[: 2 * _THETAS], thetas)
+    # On the host, where nothing is to be compiled.
+    thetas = jax.tree.map(lambda leaf: np.asarray(leaf)[: 2 * _THETAS], thetas)
     flat = as_rows(thetas)
     distance = np.abs(flat - np.median(flat, axis=0))
     distance /= np.median(distance, axis=0) + np.finfo(float).tiny
     nearest = np.argsort(distance.max(axis=1), kind="stable")[: (len(flat) + 1) // 2]
-    return jax.tree.map(lambda leaf: leaf[nearest], thetas)
+    return jax.tree.map(lambda leaf: on_device(leaf[nearest]), thetas)
 
 
 @compiled_at_once

@@ -16,7 +16,7 @@ import numpyro.distributions as dist
 import scipy.special
 from jax import lax, random
 from jax.scipy.special import ndtri
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from postgrad.distributions.log_gamma import log_gamma
 from postgrad.distributions.quantiles import skewed_quantile
@@ -36,6 +36,12 @@ _TABLED, _POWERS = 800.0, 18
 _LOG_FACTORIALS = scipy.special.gammaln(np.arange(1.0, 1025.0))
 
 
+def _one_if(true: Bool[Array, "..."]) -> Float[Array, "..."]:
+    """1 or 0; `jnp.where` would be a function call for each of many terms, and slow to trace."""
+    return lax.convert_element_type(true, float)
+
+
+@jax.jit
 def poisson_quantile(u: Float[Array, "..."], rate: Float[Array, "..."]) -> Float[Array, "..."]:
     """The smallest k with P(N <= k) > u for N ~ Poisson(rate).
 
@@ -52,17 +58,18 @@ def poisson_quantile(u: Float[Array, "..."], rate: Float[Array, "..."]) -> Float
     # Rounding may keep the sum of all probabilities below a u that is one but for its last bits.
     highest = jnp.minimum(u, 1.0 - 1e-15)
     mass = total = jnp.exp(-small)
-    summed = jnp.where(total <= highest, 1.0, 0.0)
+    summed = _one_if(total <= highest)
     for k in range(1, _MOST):
         mass = mass * small * (1.0 / k)
         total = total + mass
-        summed = summed + jnp.where(total <= highest, 1.0, 0.0)
+        summed = summed + _one_if(total <= highest)
     root, w = jnp.sqrt(rate), ndtri(jnp.maximum(u, 2.0**-60))
     expanded = rate + w * root + (2.0 + w**2) / 6.0 - (2.0 * w + w**3) / (72.0 * root)
     expanded = expanded + (-16.0 + 7.0 * w**2 + 3.0 * w**4) / (810.0 * rate)
     return jnp.where(rate < _SMALL, summed, jnp.maximum(jnp.floor(expanded), 0.0))
 
 
+@jax.jit
 def negative_binomial_quantile(
     u: Float[Array, "..."], mean: Float[Array, "..."], concentration: Float[Array, "..."]
 ) -> Float[Array, "..."]:
@@ -81,11 +88,11 @@ def negative_binomial_quantile(
     highest = jnp.minimum(u, 1.0 - 1e-15)  # as for Poisson counts
     odds = m / (a + m)
     mass = total = jnp.exp(-a * jnp.log1p(m / a))
-    summed = jnp.where(total <= highest, 1.0, 0.0)
+    summed = _one_if(total <= highest)
     for k in range(1, _ADDED + 1):
         mass = mass * ((a + (k - 1)) * (odds * (1.0 / k)))
         total = total + mass
-        summed = summed + jnp.where(total <= highest, 1.0, 0.0)
+        summed = summed + _one_if(total <= highest)
     # Variance / mean is r; the cumulants of higher order are m r times these.
     r = 1.0 + m / a
     variance = jnp.maximum(m * r - 1.0 / 12.0, 0.1)

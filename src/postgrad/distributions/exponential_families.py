@@ -72,6 +72,15 @@ def coordinate_family(member: Any) -> "Univariate | None":
     return None
 
 
+def may_have_family(kind: type, coordinate: type) -> bool:
+    """Whether `family_of` knows a class of distributions, or that of their coordinates.
+
+    Nothing is computed, unlike by `family_of`, which asks a distribution for its mean.
+    """
+    pairs = (family_of, kind), (coordinate_family, coordinate)
+    return any(table.dispatch(one) is not table.dispatch(object) for table, one in pairs)
+
+
 class MultivariateNormal(ExponentialFamily):
     """T(y) = (1, r, r_i r_j for i <= j) with r = y - origin."""
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 import scipy.special
 from jax import lax
 from jax.scipy.special import ndtri
 from jaxtyping import Array, Float
-from scipy.interpolate import make_interp_spline
 
 from postgrad.numerics.incomplete_gamma_beta import beta_tails, log_beta
 
@@ -140,10 +140,30 @@ class _Axis(NamedTuple):
         return self.low + (self.high - self.low) / m * inner
 
     def coefficients(self, values: np.ndarray) -> np.ndarray:
-        """Those of the spline along the first axis of its values at the sites."""
+        """Those of the spline along the first axis of its values at the sites.
+
+        What `scipy.interpolate.make_interp_spline` computes, bit for bit; that package takes a
+        tenth of a second to import.
+        """
+        k, sites = self.degree, self.sites()
         step = (self.high - self.low) / self.cells
-        knots = self.low + step * np.arange(-self.degree, self.cells + self.degree + 1)
-        return make_interp_spline(self.sites(), values, k=self.degree, t=knots).c
+        knots = self.low + step * np.arange(-k, self.cells + k + 1)
+        cell = np.clip(np.searchsorted(knots, sites, side="right") - 1, k, self.cells + k - 1)
+        weights = np.zeros((k + 1, len(sites)))
+        weights[0] = 1.0
+        for j in range(1, k + 1):  # Cox and de Boor
+            lower, weights[0] = weights.copy(), 0.0
+            for n in range(1, j + 1):
+                after, before = knots[cell + n], knots[cell + n - j]
+                share = lower[n - 1] / (after - before)
+                weights[n - 1] += share * (after - sites)
+                weights[n] = share * (sites - before)
+        # Row i of the matrix has its weights in columns cell - k to cell; by diagonals for LAPACK.
+        banded = np.zeros((2 * k + 1, len(sites)))
+        for n in range(k + 1):
+            column = cell - k + n
+            banded[k + np.arange(len(sites)) - column, column] = weights[n]
+        return scipy.linalg.solve_banded((k, k), banded, values)
 
     def place(self, at: Array) -> tuple[Array, Array, Array]:
         """The first of the coefficients that count here, their weights, and their slopes."""
@@ -170,7 +190,8 @@ class _Table(NamedTuple):
     values: np.ndarray
 
     def __call__(self, s: Float[Array, "..."], w: Float[Array, "..."]) -> Float[Array, "..."]:
-        width, flat = self.values.shape[1], jnp.asarray(self.values.ravel())
+        # NumPy's, as an array of JAX's that is made inside `jit` would not outlive it.
+        width, flat = self.values.shape[1], self.values.ravel()
 
         @jax.custom_jvp
         def spline(r: Array, w: Array) -> Array:
@@ -182,7 +203,7 @@ class _Table(NamedTuple):
                 inner: Array | float = 0.0
                 for j, weight in enumerate(across):
                     at = (row + i) * width + (column + j)
-                    inner = inner + weight * flat.at[at].get(mode="clip")
+                    inner = inner + weight * _read(flat, at)
                 total = total + outer * inner
             return jnp.asarray(total)
 
@@ -193,13 +214,19 @@ class _Table(NamedTuple):
             # One gather of all coefficients for two derivatives compiles in a third of the time.
             each = np.arange(self.normals.degree + 1)
             offsets = width * each[:, None] + each
-            window = flat.at[(row * width + column)[..., None, None] + offsets].get(mode="clip")
+            window = _read(flat, (row * width + column)[..., None, None] + offsets)
             by_r, by_w = (
                 jnp.einsum("...ij,i...,j...->...", window, down[1 - k], across[k]) for k in (0, 1)
             )
             return spline(*at), by_r * tangents[0] + by_w * tangents[1]
 
         return spline(*jnp.broadcast_arrays(jnp.log1p(3.0 * s), w))
+
+
+def _read(flat: Float[np.ndarray, " n"], at: Array) -> Array:
+    """Numbers of a table; `flat[at]` would also look for places that are counted from the end."""
+    places = lax.GatherDimensionNumbers((), collapsed_slice_dims=(0,), start_index_map=(0,))
+    return lax.gather(jnp.asarray(flat), at[..., None], places, (1,), mode="clip")
 
 
 def _table(function: Callable[..., np.ndarray], end: float, normals: _Axis) -> _Table:

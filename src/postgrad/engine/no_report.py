@@ -5,7 +5,7 @@ import numpy as np
 
 from postgrad.algorithm.bayesian_sgd import Descended, Learned
 from postgrad.algorithm.decision_uncertainty import unknown
-from postgrad.algorithm.descents import Course
+from postgrad.algorithm.descents.descent import Course
 from postgrad.algorithm.surprise import Surprise
 from postgrad.engine.packing import Packed
 from postgrad.engine.stage import DescendReport, LearnReport

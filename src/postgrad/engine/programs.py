@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, State
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.engine import stage
 from postgrad.engine.compiling import CompiledBySize, compiled_soon
 from postgrad.engine.packing import Packed

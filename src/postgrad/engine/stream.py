@@ -9,10 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, Info, State
-from postgrad.algorithm.descents import Doubt
+from postgrad.algorithm.descents.descent import Doubt
 from postgrad.algorithm.outputs import Issued
-from postgrad.beliefs import Belief
-from postgrad.beliefs.belief import first
+from postgrad.beliefs.belief import Belief, first
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
 from postgrad.engine.compiling import quietly

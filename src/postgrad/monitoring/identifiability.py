@@ -11,8 +11,10 @@ from jax import random
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
-from postgrad.beliefs import Belief, Grid, Known, MaximumLikelihood
-from postgrad.beliefs.belief import as_rows, check_belief
+from postgrad.beliefs.belief import Belief, as_rows, check_belief
+from postgrad.beliefs.grid.grid import Grid
+from postgrad.beliefs.grid.maximum_likelihood import MaximumLikelihood
+from postgrad.beliefs.known import Known
 from postgrad.distributions.density import log_density
 from postgrad.errors import DecisionError, GradientError, ModelError, SettingError
 from postgrad.monitoring.unnoticed_directions import Direction, DirectionSpace, rounded

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm.decision_uncertainty import Outlook
-from postgrad.algorithm.descents import Doubt
+from postgrad.algorithm.descents.descent import Doubt
 from postgrad.problem.problem import Decision
 
 # For so many stages in a row before anything is said.

@@ -124,6 +124,10 @@ def table_keys(bits: UInt64[Array, "... d"]) -> Key[Array, "..."]:
     return random.wrap_key_data(words, impl=_table(bits.shape[-1]))
 
 
+# What follows is traced whenever a program with such keys is lowered, under `vmap` and for each
+# shape. It calls `lax` itself: functions of `jax.numpy` take several times as long to trace there.
+
+
 def _word(key: Key[Array, ""]) -> UInt64[Array, ""]:
     """The first two words of a key's data."""
     wide = random.key_data(key).astype(np.uint64)
@@ -131,27 +135,37 @@ def _word(key: Key[Array, ""]) -> UInt64[Array, ""]:
 
 
 def _pack(*words: Any) -> Array:
-    """A key's words, of any shapes that broadcast."""
-    spread = jnp.broadcast_arrays(*words)
+    """A key's words, single ones or all of one shape."""
+    shape = np.broadcast_shapes(*(np.shape(word) for word in words))
+    spread = [word if np.shape(word) == shape else lax.broadcast(word, shape) for word in words]
     return jnp.stack([half for word in spread for half in _halves(word)], axis=-1)
 
 
-def _halves(word: Array) -> tuple[Array, Array]:
-    return (word >> np.uint64(32)).astype(np.uint32), word.astype(np.uint32)
+def _halves(word: Any) -> tuple[Array, Array]:
+    high = lax.shift_right_logical(word, np.uint64(32))
+    return lax.convert_element_type(high, np.uint32), lax.convert_element_type(word, np.uint32)
 
 
 def _unpack(key: Array) -> tuple[Array, ...]:
     """(i / n as a fraction of 2^64, what decides the shifts, which branch, which bits to flip)."""
-    wide = key.astype(np.uint64)
-    return tuple((wide[..., k] << np.uint64(32)) | wide[..., k + 1] for k in range(0, _WORDS, 2))
+    last = key.ndim - 1
+    halves = lax.split(lax.convert_element_type(key, np.uint64), (1,) * _WORDS, axis=last)
+    return tuple(
+        lax.squeeze(lax.bitwise_or(lax.shift_left(high, np.uint64(32)), low), (last,))
+        for high, low in zip(halves[::2], halves[1::2], strict=True)
+    )
 
 
-def _mix(word: Array) -> Array:
+def _mix(word: Any) -> Array:
     """A bijection of 64 bits that leaves no trace of the order of its arguments."""
-    word = word + _GAMMA
+    word = lax.add(word, _GAMMA)
     for shift, factor in _MIX:
-        word = (word ^ (word >> np.uint64(shift))) * np.uint64(factor)
-    return word ^ (word >> np.uint64(31))
+        word = lax.mul(_folded(word, shift), np.uint64(factor))
+    return _folded(word, 31)
+
+
+def _folded(word: Array, shift: int) -> Array:
+    return lax.bitwise_xor(word, lax.shift_right_logical(word, np.uint64(shift)))
 
 
 def _seed(seed: Array) -> Array:
@@ -162,12 +176,18 @@ def _seed(seed: Array) -> Array:
 
 def _child(key: Array, number: Array) -> Array:
     place, root, branch, flip = _unpack(key)
-    below = _mix(branch ^ _mix(number.astype(np.uint64)))
-    return _pack(place, _mix(root ^ below), below, flip)
+    number = _mix(lax.convert_element_type(number, np.uint64))
+    below = _mix(_xor(branch, number))
+    return _pack(place, _mix(_xor(root, below)), below, flip)
+
+
+def _xor(word: Array, words: Array) -> Array:
+    """A single word with each of some."""
+    return lax.bitwise_xor(lax.broadcast(word, words.shape), words)
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
-    return _child(key, lax.iota(np.uint32, math.prod(shape)).reshape(shape))
+    return _child(key, lax.reshape(lax.iota(np.uint32, math.prod(shape)), shape))
 
 
 def _fold_in(key: Array, data: int) -> Array:
@@ -180,10 +200,13 @@ def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
     factors = np.full(size, _KOROBOV, np.uint64)
     factors[:1] = 1  # the first dimension is that of i itself
     powers = np.cumprod(factors)  # a^j mod 2^64
-    odd = jnp.where(branch == 0, np.uint64(1), branch | np.uint64(1))
-    shift = _mix(root ^ _mix(jnp.arange(size, dtype=np.uint64)))
-    bits = (place * (powers * odd) + shift) ^ flip
-    return (bits >> np.uint64(64 - width)).astype(f"uint{width}").reshape(shape)
+    one = lax.full_like(branch, 1)
+    odd = lax.select(lax.eq(branch, np.uint64(0)), one, lax.bitwise_or(branch, one))
+    shift = _mix(_xor(root, _mix(lax.iota(np.uint64, size))))
+    along = lax.mul(lax.broadcast(lax.mul(place, odd), (size,)), powers)
+    bits = _xor(flip, lax.add(along, shift))
+    top = lax.shift_right_logical(bits, np.uint64(64 - width))
+    return lax.reshape(lax.convert_element_type(top, f"uint{width}"), shape)
 
 
 _IMPLEMENTATION = jax.extend.random.define_prng_impl(

@@ -17,8 +17,9 @@ from postgrad.distributions.inversion import by_inversion
 from postgrad.errors import CostError, FeasibleSetError, ModelError, SettingError
 from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
 from postgrad.numerics.module import Module
-from postgrad.numerics.validate import as_key, on_device
-from postgrad.problem.feasible import FeasibleSet, Reals
+from postgrad.numerics.validate import as_key, is_concrete, on_device
+from postgrad.problem.feasible.feasible_set import FeasibleSet
+from postgrad.problem.feasible.reals import Reals
 
 # How many decisions near the first one an assumption is tried on, and how many all over the set;
 # how far the set is taken to reach where it has no bound; the thetas at which a model is proper.
@@ -286,13 +287,17 @@ def _are_proper_at(model: Model, xs: Float[Any, "k ..."], thetas: PyTree) -> Boo
     return jax.vmap(lambda x: jax.vmap(lambda theta: _is_proper(model, x, theta)[0])(thetas))(xs)
 
 
-def has_proper_parameters(distribution: Any) -> Bool[Array, ""]:
+def has_proper_parameters(distribution: Any) -> Any:
     """Whether the parameters lie in the range that the distribution states for them."""
-    proper = jnp.asarray(True)
+    proper: Any = True
     for part in _layers(distribution):
         for argument, constraint in getattr(part, "arg_constraints", {}).items():
             if argument in vars(part) and not is_dependent(constraint):
-                proper &= jnp.all(constraint(getattr(part, argument)))
+                value = getattr(part, argument)
+                if is_concrete(value):  # on the host, where nothing is to be compiled
+                    proper &= np.all(constraint(np.asarray(value)))
+                else:
+                    proper &= jnp.all(constraint(value))
     return proper
 
 

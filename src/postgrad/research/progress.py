@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 from postgrad.algorithm.policy import Policy
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.engine.bulk import Progress
 from postgrad.research.problems import Instance
 from postgrad.research.simulation import Simulation, simulate

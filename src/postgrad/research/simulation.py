@@ -14,8 +14,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.policy import Policy
 from postgrad.algorithm.policy import PolicyState as State
-from postgrad.beliefs import Belief
-from postgrad.beliefs.belief import as_theta
+from postgrad.beliefs.belief import Belief, as_theta
 from postgrad.engine.bulk import Progress, run
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_count, as_key

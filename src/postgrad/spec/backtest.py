@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.engine import bulk
 from postgrad.errors import SettingError
 from postgrad.problem.problem import Problem

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.engine import bulk
 from postgrad.engine.stage import is_possible
 from postgrad.errors import BatchError, SettingError

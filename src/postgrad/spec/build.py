@@ -9,7 +9,8 @@ import numpy as np
 
 from postgrad.algorithm import presets
 from postgrad.algorithm.policy import initial_decision
-from postgrad.beliefs import Belief, Separate
+from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.separate import Separate
 from postgrad.errors import DecisionError, SpecificationError
 from postgrad.numerics.validate import on_device
 from postgrad.problem.items import Items

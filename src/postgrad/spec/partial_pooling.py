@@ -14,7 +14,9 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
-from postgrad.beliefs import Adaptive, Belief, Grid
+from postgrad.beliefs.adaptive import Adaptive
+from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.grid.grid import Grid
 from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.errors import PriorError
 from postgrad.numerics.validate import as_positive

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from postgrad.problem.feasible import Budget, FeasibleSet
+from postgrad.problem.feasible.budget import Budget
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.spec.demand_table import DemandTable
 from postgrad.spec.parts.rule_names import RULE_NAMES, rule_and_window
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.sampled_objective import SampledObjective
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.numerics.module import Module
 from postgrad.problem.problem import Decision
 

@@ -17,8 +17,7 @@ from postgrad.algorithm.decision_uncertainty import Outlook, unknown
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
 from postgrad.algorithm.descents.search.local_step import FAR, Lane, quadratic_step
 from postgrad.algorithm.sampled_objective import Reading, draw_thetas
-from postgrad.beliefs import Belief
-from postgrad.beliefs.belief import first
+from postgrad.beliefs.belief import Belief, first
 from postgrad.problem.problem import Decision
 
 # No step is longer than this many times the distance at which draws disagree.

@@ -3,21 +3,23 @@
 import abc
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import lax, random
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import Outlook, unknown
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage, plain_course
-from postgrad.algorithm.gradients import Sample
+from postgrad.algorithm.gradients.gradient import Sample
 from postgrad.algorithm.step_sizes import Constant, Schedule, positive
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.numerics.validate import is_concrete
 from postgrad.problem.problem import Decision
+
+if TYPE_CHECKING:
+    import optax
 
 
 class TakesSteps(Descent):
@@ -105,9 +107,11 @@ class Optax(TakesSteps):
         optimizer: Adam, AdaGrad, momentum and so on.
     """
 
-    optimizer: optax.GradientTransformationExtraArgs
+    optimizer: "optax.GradientTransformationExtraArgs"
 
-    def __init__(self, optimizer: optax.GradientTransformation):
+    def __init__(self, optimizer: "optax.GradientTransformation"):
+        import optax  # slow to import, and whoever has an optimiser has imported it
+
         self.optimizer = optax.with_extra_args_support(optimizer)
 
     def init(self, x: Decision, additive: bool) -> PyTree:

@@ -8,7 +8,7 @@ import jax
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.errors import GradientError
 from postgrad.numerics.module import Module
 from postgrad.problem.problem import Decision, Problem

@@ -1,7 +1,5 @@
 """How costs under different theta are weighed."""
 
-from postgrad.algorithm.risks.cvar import CVaR as CVaR
-from postgrad.algorithm.risks.mean import Mean as Mean
-from postgrad.algorithm.risks.mean_variance import MeanVariance as MeanVariance
-from postgrad.algorithm.risks.risk import Risk as Risk
-from postgrad.algorithm.risks.var import VaR as VaR
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -4,6 +4,7 @@ import abc
 import math
 from typing import Self
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax, random
@@ -18,7 +19,7 @@ from postgrad.beliefs.sufficient_totals import renewed
 from postgrad.errors import SettingError
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
-from postgrad.numerics.validate import as_count, as_key
+from postgrad.numerics.validate import as_count, as_key, is_concrete
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -62,7 +63,8 @@ class MovedDraws(BeliefWithMemory):
     @property
     def thetas(self) -> PyTree:
         """theta_i, along the leading axis."""
-        return jax.vmap(self.prior.constrain)(self.positions)
+        each = _constrained if is_concrete(self.positions) else _each_constrained
+        return each(self.prior, self.positions)
 
     @property
     def probabilities(self) -> Float[Array, " n"]:
@@ -125,3 +127,11 @@ class MovedDraws(BeliefWithMemory):
         )
         bridge = Bridge(self.prior, self.kept, self.memory, likelihood, batch)
         return bridge, positions, key
+
+
+def _each_constrained(prior: Prior, positions: Float[Array, "n d"]) -> PyTree:
+    return jax.vmap(prior.constrain)(positions)
+
+
+# Outside compiled programs: operation by operation, each would be a program of its own.
+_constrained = eqx.filter_jit(_each_constrained)

@@ -5,6 +5,7 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax, random
 from jaxtyping import Array, Float, PyTree
 
@@ -22,7 +23,7 @@ from postgrad.beliefs.sampled.markov_moves import (
 from postgrad.beliefs.sampled.moved_draws import MOST_ROUNDS, MovedDraws
 from postgrad.errors import SettingError
 from postgrad.numerics.module import replaced
-from postgrad.numerics.validate import as_count
+from postgrad.numerics.validate import as_count, on_device
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Model
 
@@ -105,10 +106,10 @@ class Particles(MovedDraws):
         kernel_of(move, self.prior.size)
         self.move = move
         self.moves = None if moves is None else as_count(moves, SettingError, "moves")
-        self.log_weights = jnp.zeros(count)
+        self.log_weights = on_device(np.zeros(count))
         self.memory = Memory(forget)
-        self.gained = None if forget is None else jnp.zeros(count)
-        self.step = jnp.ones(())
+        self.gained = None if forget is None else on_device(np.zeros(count))
+        self.step = on_device(np.ones(()))
 
     @property
     def weights(self) -> LogWeights:

@@ -16,7 +16,7 @@ from numpyro.distributions import Distribution, biject_to
 from postgrad.errors import PriorError
 from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.fixed import fixed
-from postgrad.numerics.validate import is_concrete
+from postgrad.numerics.validate import is_concrete, on_device
 from postgrad.problem.problem import has_proper_parameters
 
 # Stands for an infinite z, as of a gamma draw that underflows to zero: about the logarithm of the
@@ -106,7 +106,8 @@ class Prior(eqx.Module):
         if is_concrete(z):
             if not bool(finite):
                 raise PriorError(f"prior must have finite draws, which {self._kinds} has not")
-            same = np.asarray(jnp.all(z == z[0], axis=0))
+            numbers = np.asarray(z)
+            same = np.all(numbers == numbers[0], axis=0)
             if count > 1 and same.any():
                 value = jax.tree.map(lambda leaf: leaf.tolist(), self.constrain(z[0]))
                 raise PriorError(
@@ -172,12 +173,16 @@ def _names(part: Any) -> Iterator[str]:
             yield from (f"{name}.{i}" for i in range(len(jax.tree.leaves(value))))
 
 
+def _as_float64(leaf: Any) -> Array:
+    return on_device(np.asarray(leaf, float)) if is_concrete(leaf) else leaf.astype(jnp.float64)
+
+
 def _checked(name: str, entry: Any) -> Any:
     """A proper distribution of real numbers with float64 parameters, or an error."""
     if not isinstance(entry, Distribution):
         raise PriorError(f"{name} must be a distribution, got {entry!r}")
     kind = type(entry).__name__
-    part = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), entry.to_event())
+    part = jax.tree.map(_as_float64, entry.to_event())
     if part.support is None or part.support.is_discrete:
         raise PriorError(f"{name} must be a distribution of real numbers, got {kind}")
     try:

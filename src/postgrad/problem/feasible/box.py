@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
-from optax.projections import projection_box
 
 from postgrad.errors import DecisionError, FeasibleSetError
 from postgrad.numerics.validate import as_array, is_concrete
@@ -39,7 +38,7 @@ class Box(FeasibleSet):
     ) -> Float[Array, "..."]:
         """min(max(x, low), high), in every metric: the entries do not share anything."""
         x = as_decision(x, np.broadcast_shapes(self.low.shape, self.high.shape))
-        return projection_box(x, self.low, self.high).astype(x.dtype)
+        return jnp.clip(x, self.low, self.high).astype(x.dtype)
 
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
         """The largest of low - x and x - high, or zero."""

@@ -3,7 +3,6 @@
 import jax.numpy as jnp
 import numpy.typing as npt
 from jaxtyping import Array, Float
-from optax.projections import projection_simplex
 
 from postgrad.errors import FeasibleSetError
 from postgrad.numerics.validate import as_positive
@@ -34,6 +33,8 @@ class Simplex(FeasibleSet):
         self, x: Float[Array, "..."], metric: Float[Array, "..."] | None = None
     ) -> Float[Array, "..."]:
         """max(x - tau / metric, 0)."""
+        from optax.projections import projection_simplex  # slow to import, and few sets need it
+
         x = as_decision(x, ())
         if metric is not None:  # a budget that must be spent, of which no entry gets more than all
             one, pull = jnp.ones(x.size), 1.0 / jnp.ravel(as_metric(metric, x))

@@ -5,10 +5,17 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from postgrad.algorithm.gradients import Gradient, MixtureScore, Partial, Pathwise
+from postgrad.algorithm.gradients.gradient import Gradient
+from postgrad.algorithm.gradients.mixture_score import MixtureScore
+from postgrad.algorithm.gradients.partial import Partial
+from postgrad.algorithm.gradients.pathwise import Pathwise
 from postgrad.algorithm.presets import paper
-from postgrad.beliefs import Belief, Grid, Known, MaximumLikelihood
-from postgrad.problem.feasible import FeasibleSet, Reals
+from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.grid.grid import Grid
+from postgrad.beliefs.grid.maximum_likelihood import MaximumLikelihood
+from postgrad.beliefs.known import Known
+from postgrad.problem.feasible.feasible_set import FeasibleSet
+from postgrad.problem.feasible.reals import Reals
 from postgrad.research.problems import Instance, newsvendor, quadratic
 
 BATCH_SIZES = (1, 2, 5, 10, 20)

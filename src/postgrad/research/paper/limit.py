@@ -16,7 +16,8 @@ from jaxtyping import Float
 from scipy.special import ndtr, stdtr
 
 from postgrad.algorithm.bayesian_sgd import State
-from postgrad.beliefs import Grid, NormalInverseWishart
+from postgrad.beliefs.conjugate.normal_inverse_wishart import NormalInverseWishart
+from postgrad.beliefs.grid.grid import Grid
 from postgrad.beliefs.grid.sufficient_weights import SufficientWeights
 from postgrad.research.paper.records import estimate
 from postgrad.research.problems import Instance

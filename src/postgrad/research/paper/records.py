@@ -6,7 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from postgrad.algorithm.bayesian_sgd import State
-from postgrad.beliefs import Grid
+from postgrad.beliefs.grid.grid import Grid
 
 
 def estimate(state: State) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.algorithm.presets import paper
-from postgrad.beliefs import Grid
+from postgrad.beliefs.grid.grid import Grid
 from postgrad.engine.bulk import Progress
 from postgrad.research.comparison import known_names
 from postgrad.research.json_types import as_json_types

@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array
 
-from postgrad.beliefs import InverseGamma, product_grid
-from postgrad.problem.feasible import Budget
+from postgrad.beliefs.conjugate.gamma import InverseGamma
+from postgrad.beliefs.grid.product_grid import product_grid
+from postgrad.problem.feasible.budget import Budget
 from postgrad.problem.problem import Problem
 from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance

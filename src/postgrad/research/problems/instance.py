@@ -5,7 +5,8 @@ from collections.abc import Callable
 import equinox as eqx
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs import Belief, Grid
+from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.grid.grid import Grid
 from postgrad.problem.problem import Decision, Problem
 
 

@@ -24,8 +24,10 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs import Normal, product_grid
-from postgrad.problem.feasible import Box, FeasibleSet
+from postgrad.beliefs.conjugate.normal import Normal
+from postgrad.beliefs.grid.product_grid import product_grid
+from postgrad.problem.feasible.box import Box
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.problem import Model, Problem
 from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance

@@ -23,8 +23,11 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
-from postgrad.beliefs import Gaussian, product_grid
-from postgrad.problem.feasible import Box, Product, Simplex
+from postgrad.beliefs.gaussian.gaussian import Gaussian
+from postgrad.beliefs.grid.product_grid import product_grid
+from postgrad.problem.feasible.box import Box
+from postgrad.problem.feasible.product import Product
+from postgrad.problem.feasible.simplex import Simplex
 from postgrad.problem.problem import Problem
 from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance

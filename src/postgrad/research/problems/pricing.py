@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, PyTree
 
-from postgrad.beliefs import Gaussian, product_grid
-from postgrad.problem.feasible import Box
+from postgrad.beliefs.gaussian.gaussian import Gaussian
+from postgrad.beliefs.grid.product_grid import product_grid
+from postgrad.problem.feasible.box import Box
 from postgrad.problem.problem import Problem
 from postgrad.research.problems.instance import Instance
 

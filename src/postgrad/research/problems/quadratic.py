@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array
 
-from postgrad.problem.feasible import Box, FeasibleSet
+from postgrad.problem.feasible.box import Box
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.problem import Problem
 from postgrad.research.problems.instance import Instance
 

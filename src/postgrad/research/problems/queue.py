@@ -28,8 +28,8 @@ import numpyro.distributions as dist
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
-from postgrad.beliefs import Gamma
-from postgrad.problem.feasible import Box
+from postgrad.beliefs.conjugate.gamma import Gamma
+from postgrad.problem.feasible.box import Box
 from postgrad.problem.problem import Problem
 from postgrad.research.problems.instance import Instance
 

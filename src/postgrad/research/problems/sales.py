@@ -16,7 +16,8 @@ import numpyro.distributions as dist
 from jaxtyping import Array
 
 from postgrad.distributions.censored import Censored
-from postgrad.problem.feasible import Box, FeasibleSet
+from postgrad.problem.feasible.box import Box
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.problem import Problem
 from postgrad.research.problems import expected_excess
 from postgrad.research.problems.instance import Instance

@@ -28,8 +28,8 @@ from jaxtyping import Array, Bool, Float
 from numpyro.distributions import constraints
 from scipy.special import softmax
 
-from postgrad.beliefs import Gaussian
-from postgrad.problem.feasible import Box
+from postgrad.beliefs.gaussian.gaussian import Gaussian
+from postgrad.problem.feasible.box import Box
 from postgrad.problem.problem import Problem
 from postgrad.research.problems.instance import Instance
 

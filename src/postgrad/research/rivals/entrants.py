@@ -12,18 +12,16 @@ from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm import presets
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.algorithm.gradients import Partial
+from postgrad.algorithm.gradients.partial import Partial
 from postgrad.algorithm.policy import Policy
-from postgrad.beliefs import (
-    Belief,
-    Conjugate,
-    DirichletProcess,
-    FreeMaximumLikelihood,
-    Known,
-    MaximumLikelihood,
-    PosteriorMean,
-    Thompson,
-)
+from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.conjugate.conjugate import Conjugate
+from postgrad.beliefs.conjugate.free_maximum_likelihood import FreeMaximumLikelihood
+from postgrad.beliefs.grid.maximum_likelihood import MaximumLikelihood
+from postgrad.beliefs.known import Known
+from postgrad.beliefs.posterior_mean import PosteriorMean
+from postgrad.beliefs.sampled.dirichlet_process import DirichletProcess
+from postgrad.beliefs.thompson import Thompson
 from postgrad.errors import PostgradError, SettingError
 from postgrad.problem.problem import Decision
 from postgrad.research.problems import Instance

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from postgrad.algorithm.policy import Policy, PolicyState, initial_decision
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import SettingError
 from postgrad.numerics.validate import as_array, as_key
 from postgrad.problem.batch import Batch
-from postgrad.problem.feasible import FeasibleSet
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.problem import Decision, Problem
 
 # A feasible set wider than this many times 1 + max |x_1| counts as unbounded.

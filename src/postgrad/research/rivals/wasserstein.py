@@ -7,7 +7,8 @@ from postgrad.algorithm.policy import first_stage
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.errors import CostError, FeasibleSetError
 from postgrad.problem.batch import Batch
-from postgrad.problem.feasible import Box, Reals
+from postgrad.problem.feasible.box import Box
+from postgrad.problem.feasible.reals import Reals
 from postgrad.problem.problem import Decision
 from postgrad.research.problems.newsvendor import Newsvendor
 from postgrad.research.rivals.model_free import ModelFree, ModelFreeState, Told, average, setting

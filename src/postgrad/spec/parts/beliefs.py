@@ -9,7 +9,7 @@ from pydantic import Field
 from postgrad.spec.parts.toml_table import Number, Positive, Share, TomlTable
 
 if TYPE_CHECKING:
-    from postgrad.beliefs import Belief
+    from postgrad.beliefs.belief import Belief
 
 # Points of a grid, or of the grids of all items that are decided together.
 MOST_POINTS = 1_000_000

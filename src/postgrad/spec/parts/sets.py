@@ -7,7 +7,7 @@ from pydantic import Field
 from postgrad.spec.parts.toml_table import Number, Numbers, Pick, Positives, TomlTable
 
 if TYPE_CHECKING:
-    from postgrad.problem.feasible import FeasibleSet
+    from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 
 class BoxSet(TomlTable):

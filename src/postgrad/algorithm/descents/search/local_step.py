@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from postgrad.numerics.every_run import in_every_run
 from postgrad.numerics.small_matrices import positive_solve
-from postgrad.problem.feasible import FeasibleSet
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 FAR = 1e150  # no limit; and a square that is still a number
 # One look changes a curvature by this factor at most.

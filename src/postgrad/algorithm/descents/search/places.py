@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from postgrad.problem.feasible import FeasibleSet
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 # Eight groups of twelve places: half of them even, the others at logarithmic distances.
 GROUPS, EACH = 8, 12

@@ -28,7 +28,7 @@ from postgrad.algorithm.descents.search.loop import look_around
 from postgrad.algorithm.descents.search.places import GROUPS
 from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Carry, Track, root
 from postgrad.algorithm.sampled_objective import draw_thetas
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.numerics.lattice_keys import purpose
 from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import Decision

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.algorithm.gradients import Partial
+from postgrad.algorithm.gradients.partial import Partial
 from postgrad.algorithm.presets import paper
-from postgrad.beliefs import Grid, Known
+from postgrad.beliefs.grid.grid import Grid
+from postgrad.beliefs.known import Known
 from postgrad.research.paper.claims.claim import Claim, Statement, listed
 from postgrad.research.paper.claims.error_curves import (
     ALIKE,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.algorithm.gradients import Pathwise
+from postgrad.algorithm.gradients.pathwise import Pathwise
 from postgrad.algorithm.presets import paper
 from postgrad.research.paper.claims.claim import Claim, Statement, listed
 from postgrad.research.paper.claims.error_curves import (

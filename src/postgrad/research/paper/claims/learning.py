@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from postgrad.algorithm.bayesian_sgd import State
-from postgrad.beliefs import Grid
+from postgrad.beliefs.grid.grid import Grid
 from postgrad.research.paper.claims.claim import Claim, Statement, listed
 from postgrad.research.paper.claims.verdicts import Estimate, Within, Zero
 from postgrad.research.problems import Instance

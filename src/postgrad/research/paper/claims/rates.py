@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.algorithm.gradients import Pathwise
+from postgrad.algorithm.gradients.pathwise import Pathwise
 from postgrad.algorithm.presets import paper
 from postgrad.algorithm.step_sizes import Constant, Harmonic, InverseSqrt, Schedule
-from postgrad.beliefs import Grid
-from postgrad.problem.feasible import Reals
+from postgrad.beliefs.grid.grid import Grid
+from postgrad.problem.feasible.reals import Reals
 from postgrad.research.paper.claims.claim import Claim, Statement
 from postgrad.research.paper.claims.simulations import PlannedSimulation, shared
 from postgrad.research.paper.claims.verdicts import Estimate, Within

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
-from postgrad.beliefs import Belief
+from postgrad.beliefs.belief import Belief
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages
 from postgrad.research.simulation import Simulation, nothing

@@ -10,8 +10,10 @@ import numpy as np
 from jax import random
 from jaxtyping import Array
 
-from postgrad.algorithm.gradients import Gradient, MixtureScore, Pathwise, Sample
-from postgrad.beliefs import Grid
+from postgrad.algorithm.gradients.gradient import Gradient, Sample
+from postgrad.algorithm.gradients.mixture_score import MixtureScore
+from postgrad.algorithm.gradients.pathwise import Pathwise
+from postgrad.beliefs.grid.grid import Grid
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.paper.claims.claim import Claim, Statement
 from postgrad.research.paper.claims.simulations import shared
