@@ -175,8 +175,8 @@ class SampledObjective(eqx.Module):
             jnp.swapaxes(jnp.concatenate(pair), 0, 1)
             for pair in ((bits, ~bits), 2 * (1.0 / density.reshape(count // 2, columns),))
         )
-        # All thetas count alike; if xi has several coordinates nearly so, since few weights, divided
-        # by their mean, would be wrong in the mean.
+        # All thetas count alike; if xi has several coordinates, nearly so: few weights, divided by
+        # their mean, would be wrong in the mean.
         own = 1 if size == 1 else None
         weights = weights / jnp.mean(weights, axis=own, keepdims=True)
         return table_keys(bits), computed_once(weights, key)
@@ -231,7 +231,7 @@ class SampledObjective(eqx.Module):
 def has_tails(objective: SampledObjective, x: Decision, theta: PyTree) -> bool:
     """Whether xi is up to 32 numbers, each drawn from one number u, and its tails matter.
 
-    Of several coordinates a part of the draws is spread over the tails of each, at the cost of their
+    Of several coordinates a part of the draws is spread over the tails of each, which costs some
     evenness. Where the cost adds over several decisions, as over items, the even draws of each
     coordinate are worth more.
     """

@@ -103,8 +103,8 @@ def binomial_quantile(
 ) -> Float[Array, "..."]:
     """The smallest k with P(N <= k) > u for N ~ Binomial(n, p).
 
-    Probabilities and cumulants are those of a negative binomial whose concentration is -n. Where p is
-    above 1/2, failures are counted, whose skewness is not negative.
+    Probabilities and cumulants are those of a negative binomial whose concentration is -n. Where p
+    is above 1/2, failures are counted, whose skewness is not negative.
     """
     rare = jnp.minimum(p, 1.0 - p)
     k = negative_binomial_quantile(jnp.where(p > 0.5, 1.0 - u, u), n * rare, -n)

@@ -82,7 +82,7 @@ class Mixture(dist.MixtureSameFamily):
 
         For u below 1/2 a component is drawn below its median, else above. On either half of [0, 1]
         each component has a stretch as long as it is likely, in the order of where their tails end;
-        where u lies on the stretch decides the quantile. So the tails of u are those of the mixture.
+        where u lies on it decides the quantile. So the tails of u are those of the mixture.
         """
         u = uniform(self, key, sample_shape)[..., None]
         likely, above = self.mixing_distribution.probs, u >= 0.5
@@ -147,7 +147,7 @@ def _by_one(law: Any) -> bool:
 
 
 def _begins(end: Float[Array, "... k"], likely: Float[Array, "... k"]) -> Float[Array, "... k"]:
-    """How likely the components are, taken together, that come before each in the order of `end`."""
+    """How likely the components are, together, that come before each in the order of `end`."""
     end = jnp.where(jnp.isnan(end), jnp.inf, end)[..., None, :]
     other = jnp.swapaxes(end, -1, -2)
     number = np.arange(end.shape[-1])

@@ -47,10 +47,10 @@ def stretched_along(
 ) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
     """Points u with more of them in the tails, and their density p(u).
 
-    With z = Phi^-1(v) normal numbers, each point is moved along a line through the centre: one third
+    With z = Phi^-1(v) normal numbers, each point is moved along a line through the centre: a third
     along the diagonal, as where all coordinates together make a sum large (light tails), the others
-    along a coordinate each, as where one of them does (heavy tails). On its line, with the direction
-    a_k, Phi(a_k'z) is moved as `stretched` does; across the line nothing changes. So
+    along a coordinate each, as where one of them does (heavy tails). On its line, of direction a_k,
+    Phi(a_k'z) is moved as `stretched` does; across the line nothing changes. So
 
         p(u)  =  sum_k s_k p_k,
 
