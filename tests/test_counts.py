@@ -11,6 +11,7 @@ from scipy import stats
 import postgrad as pg
 from postgrad.distributions.counts import (
     Poisson,
+    binomial_quantile,
     log_normal,
     negative_binomial_quantile,
     poisson_quantile,
@@ -53,6 +54,18 @@ def test_draws_have_the_probabilities_of_the_law(rate):
         below = np.asarray(_poisson(middle, np.full(k.shape, rate))) <= k
         left, right = np.where(below, middle, left), np.where(below, right, middle)
     np.testing.assert_allclose(right, stats.poisson.cdf(k, rate), atol=1e-12 if rate < 10 else 2e-4)
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-4, 0.02, 0.3, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("n", [1, 3, 60, 400, 2000, 100_000])
+def test_binomial_quantiles_are_those_of_scipy(n, p):
+    """u lies between P(N < k) and P(N <= k), to 2e-5; far out in the tails k may be off by one."""
+    far = 10.0 ** -np.linspace(1, 8, 100)
+    u = np.concatenate([(np.arange(5001) + 0.5) / 5001, far, 1 - far])
+    full = [jnp.full(u.shape, float(each)) for each in (n, p)]
+    k, law = np.asarray(jax.jit(binomial_quantile)(jnp.asarray(u), *full)), stats.binom(n, p)
+    assert np.all((law.cdf(k - 1) - 2e-5 <= u) & (u <= law.cdf(k) + 2e-5))
+    assert np.abs(k - law.ppf(u)).max() <= 1
 
 
 @pytest.mark.parametrize("concentration", [0.1, 1.0, 8.0, 300.0, 1e6])

@@ -186,6 +186,37 @@ def test_extra_zeros_are_the_lowest_quantiles():
     np.testing.assert_array_equal(draws, np.maximum(rest, 0.0))
 
 
+def _from(law, u):
+    keys = table_keys(jnp.asarray((u * 2.0**64).astype(np.uint64))[:, None])
+    return np.asarray(jax.jit(jax.vmap(by_inversion(law).sample))(keys))
+
+
+@pytest.mark.parametrize("shares", [[0.97, 0.03, 0.0], [0.2, 0.5, 0.3], [0.0, 0.0, 1.0]])
+def test_mixtures_are_drawn_from_one_number(shares):
+    """Evenly spread numbers give the mixture; its far tails are those of the widest component."""
+    means, scales = np.array([50.0, 50.0, 20.0]), np.array([3.0, 20.0, 1.0])
+    law = dist.MixtureSameFamily(dist.Categorical(jnp.asarray(shares)), dist.Normal(means, scales))
+    draws = _from(law, (np.arange(2**14) + 0.5) / 2**14)
+    at = np.linspace(-20.0, 120.0, 200)
+    exact = stats.norm.cdf(at[:, None], means, scales) @ shares
+    np.testing.assert_allclose((draws[:, None] <= at).mean(axis=0), exact, atol=3e-4)
+    ends, widest = np.array([1e-8, 1 - 1e-8]), np.argmax(scales * (np.asarray(shares) > 0))
+    inner = [1e-8 / shares[widest], 1 - 1e-8 / shares[widest]]
+    expected = stats.norm.ppf(inner, means[widest], scales[widest])
+    np.testing.assert_allclose(_from(law, ends), expected, rtol=1e-6)
+
+
+def test_a_mixture_for_each_item():
+    rates = jnp.asarray([[8.0, 150.0], [2.0, 30.0], [1.0, 5.0]])
+    law = dist.MixtureSameFamily(
+        dist.Categorical(jnp.asarray([0.9, 0.1])), dist.Poisson(rates)
+    ).to_event(1)
+    draws = np.asarray(by_inversion(law).sample(random.key(0), (40_000,)))
+    np.testing.assert_allclose(draws.mean(axis=0), [22.2, 4.8, 1.4], rtol=0.03)
+    with pytest.raises(NotImplementedError):
+        law.sample(table_keys(jnp.zeros(3, np.uint64)))
+
+
 @pytest.mark.parametrize("law", [dist.NegativeBinomial2(7.0, 2.5), dist.GammaPoisson(2.5, 2.5 / 7)])
 def test_negative_binomial_counts_of_numpyro_can_be_spread_evenly(law):
     keys = lattice_keys(random.key(1), (2048,))

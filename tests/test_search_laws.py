@@ -181,17 +181,22 @@ class Rare(eqx.Module):
         return (x - xi[0]) ** 2 + self.loss * (xi[1] > 3.25) * jnp.abs(x - 30.0)
 
 
-def two_numbers(x, theta):
+def many_numbers(x, theta):
     return dist.Normal(theta, 1.0, validate_args=False).to_event(1)
 
 
 def test_a_warning_comes_at_the_very_stage_where_groups_of_draws_disagree():
-    """Two to four of 4096 draws show the loss, so most of the eight groups never see it."""
-    batch = np.random.default_rng(0).normal([1.0, 0.0], 1.0, (3, 2))
+    """Two to four of 4096 draws show the loss, so most of the eight groups never see it.
+
+    Of 33 numbers: of fewer, draws reach into the tails.
+    """
+    batch = np.zeros((3, 33))
+    batch[:, :2] = np.random.default_rng(0).normal([1.0, 0.0], 1.0, (3, 2))
+    scales = np.append(1.0, np.full(32, 1e-3))
 
     def stages(loss):
-        problem = pg.Problem(Rare(jnp.asarray(loss)), two_numbers, pg.feasible.Box(-50.0, 50.0))
-        agent = pg.Agent(problem, pg.beliefs.Normal([0.0, 0.0], [1.0, 1e-3]), 0.0)
+        problem = pg.Problem(Rare(jnp.asarray(loss)), many_numbers, pg.feasible.Box(-50.0, 50.0))
+        agent = pg.Agent(problem, pg.beliefs.Normal(np.zeros(33), scales), 0.0)
         for _ in range(2):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")

@@ -242,7 +242,12 @@ class BayesianSGD(Policy):
             and adds_over_decisions(self.problem, self.gradient, x, thetas)
         )
         objective = SampledObjective(
-            self.problem, self.gradient, self.risk, None, only_marginals=only_marginals
+            self.problem,
+            self.gradient,
+            self.risk,
+            None,
+            only_marginals=only_marginals,
+            additive=additive,
         )
         return State(
             stage=first_stage(),

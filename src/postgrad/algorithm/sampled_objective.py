@@ -24,15 +24,17 @@ from postgrad.distributions.inversion import by_inversion
 from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import even_keys, lattice_bits, table_keys
-from postgrad.numerics.tails import balanced, stretched
+from postgrad.numerics.tails import balanced, stretched, stretched_along
 from postgrad.problem.problem import Decision, Problem
 
 # The dimension of theta, which must be none of those of xi. Powers of the multiplier repeat, with a
 # period of n / 4; with this one, 18 dimensions before the first of xi, pairs (theta, xi) are spread
 # well for the usual numbers of draws, also with one xi for each theta.
 _THETA = 2**20 - 18
-# The share of draws that are spread over the tails.
-_FAR_OUT = 0.2
+# The share of draws that are spread over the tails: of one number, and of several.
+_FAR_OUT, _FAR_OUT_OF_SEVERAL = 0.2, 0.3
+# Of more coordinates each would have hardly any draws in its tails.
+_SEVERAL = 32
 
 
 class Reading(NamedTuple):
@@ -150,25 +152,32 @@ class SampledObjective(eqx.Module):
     ) -> tuple[Array, Array]:
         """Keys of `count` draws of xi for each of some columns, and how much each draw counts.
 
-        Points of a lattice, the second half mirroring the first. Where xi is drawn from one
-        number u, u is not uniform but has a density that is larger in the tails (`stretched`), and
-        draws count as one over it.
+        Points of a lattice, the second half mirroring the first. Where xi has tails, more points
+        lie in these (`stretched`, `stretched_along`), and draws count as one over their density.
         """
         law = self._law(x, theta)
         half = count // 2 * columns
         if not self.tails or count % 2 or half & (half - 1):
             keys = even_keys(law.sample, key, (count, columns)).T
             return keys, jnp.ones((columns, count))
-        even = lattice_bits(key, half, 1) * 2.0**-64
-        u, density = stretched(balanced(even, _FAR_OUT, count // 2), _FAR_OUT)
+        size = math.prod(law.event_shape)
+        even = lattice_bits(key, half, size) * 2.0**-64
+        if size == 1:
+            u, density = stretched(balanced(even, _FAR_OUT, count // 2), _FAR_OUT)
+        else:
+            # Of each theta, and of each group of thetas, draws go along all lines.
+            turn = np.add(*np.divmod(np.arange(half), columns))
+            u, density = computed_once(stretched_along(even, turn, _FAR_OUT_OF_SEVERAL), key)
         bits = jnp.minimum(u * 2.0**64, 2.0**64 - 2048.0).astype(np.uint64)  # the last float below
-        bits = bits.reshape(count // 2, columns, 1)
+        bits = bits.reshape(count // 2, columns, size)
         bits, weights = (
             jnp.swapaxes(jnp.concatenate(pair), 0, 1)
             for pair in ((bits, ~bits), 2 * (1.0 / density.reshape(count // 2, columns),))
         )
-        # All thetas count alike.
-        weights = weights / jnp.mean(weights, axis=1, keepdims=True)
+        # All thetas count alike; if xi has several coordinates, nearly so: few weights, divided by
+        # their mean, would be wrong in the mean.
+        own = 1 if size == 1 else None
+        weights = weights / jnp.mean(weights, axis=own, keepdims=True)
         return table_keys(bits), computed_once(weights, key)
 
     def _draws_stay(self, x: Decision, theta: PyTree) -> bool:
@@ -219,21 +228,25 @@ class SampledObjective(eqx.Module):
 
 @once_per_shape
 def has_tails(objective: SampledObjective, x: Decision, theta: PyTree) -> bool:
-    """Whether xi is one number that is drawn from one number u.
+    """Whether xi is up to 32 numbers, each drawn from one number u, and its tails matter.
 
-    Draws of several coordinates would weigh each other's: a fifth of them would count for nothing,
-    which costs all others their evenness.
+    Of several coordinates a part of the draws is spread over the tails of each, which costs some
+    evenness. Where the cost adds over several decisions, as over items, the even draws of each
+    coordinate are worth more.
     """
     problem = objective.problem
     size = math.prod(problem.kind(x, theta).event_shape)
-    if size != 1 or not objective.gradient.draws(problem, x, theta):
+    if not 1 <= size <= _SEVERAL or not objective.gradient.draws(problem, x, theta):
+        return False
+    by_item = objective.only_marginals or (objective.additive and x.size > 1)
+    if size > 1 and by_item:
         return False
 
     def draw(bits: Array, x: Decision, theta: PyTree) -> Array:
         return objective._law(x, theta).sample(table_keys(bits))
 
     try:  # lowered, not only traced: it is then that a table refuses
-        jax.jit(draw).lower(np.zeros(1, np.uint64), x, theta)
+        jax.jit(draw).lower(np.zeros(size, np.uint64), x, theta)
     except NotImplementedError:
         return False
     return True

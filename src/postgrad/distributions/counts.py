@@ -1,4 +1,4 @@
-"""Counts whose draws can be spread evenly: Poisson and negative binomial by inversion.
+"""Counts whose draws can be spread evenly: Poisson, binomial and negative binomial by inversion.
 
 JAX draws Poisson numbers with a generator of its own and by rejection. An evenly spread set of
 uniform numbers (`numerics.lattice_keys`) stays evenly spread only through a monotone map: here a
@@ -103,6 +103,20 @@ def negative_binomial_quantile(
     z = skewed_quantile(u, skew) + excess / (1.0 + skew**2) * (w**3 - 3.0 * w) / 24.0
     expanded = jnp.maximum(jnp.ceil(m + jnp.sqrt(variance) * z - 0.5), _ADDED + 1.0)
     return jnp.where(total > highest, summed, expanded)
+
+
+def binomial_quantile(
+    u: Float[Array, "..."], n: Float[Array, "..."], p: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """The smallest k with P(N <= k) > u for N ~ Binomial(n, p).
+
+    Probabilities and cumulants are those of a negative binomial whose concentration is -n. Where p
+    is above 1/2, failures are counted, whose skewness is not negative.
+    """
+    rare = jnp.minimum(p, 1.0 - p)
+    k = negative_binomial_quantile(jnp.where(p > 0.5, 1.0 - u, u), n * rare, -n)
+    k = jnp.minimum(k, n)
+    return jnp.where(p > 0.5, n - k, k)
 
 
 def some_counts(

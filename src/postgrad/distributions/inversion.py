@@ -1,7 +1,7 @@
 """Distributions drawn by inversion: a draw is the quantile of one uniform number.
 
-numpyro draws Gamma, beta, Student-t and Poisson numbers by rejection, from any number of random
-numbers. A set of uniform numbers that is spread evenly, or densely in the tails
+numpyro draws Gamma, beta, Student-t, Poisson and binomial numbers by rejection, and mixtures from
+several random numbers. A set of uniform numbers that is spread evenly, or densely in the tails
 (`numerics.lattice_keys`, `numerics.tails`), stays so through quantiles only.
 """
 
@@ -9,12 +9,15 @@ import copy
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
-from jaxtyping import Array
+from jaxtyping import Array, Float
+from numpyro.distributions.discrete import BinomialLogits, BinomialProbs, ZeroInflatedProbs
 from numpyro.distributions.distribution import ExpandedDistribution, MaskedDistribution
 
-from postgrad.distributions.counts import NegativeBinomial, Poisson, poisson_quantile, uniform
+from postgrad.distributions.counts import NegativeBinomial, Poisson, binomial_quantile, uniform
 from postgrad.distributions.quantiles import beta_quantile, gamma_quantile, student_quantile
+from postgrad.numerics.lattice_keys import table_keys
 
 # Distributions that draw from another one, and change what it draws.
 _AROUND = (
@@ -51,15 +54,53 @@ class StudentT(dist.StudentT):
         return self.loc + self.scale * t
 
 
-class ZeroInflatedPoisson(dist.ZeroInflatedPoisson):
+class Binomial(BinomialProbs):
     """numpyro's, drawn by inversion."""
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        """Zero if u is below the probability of an extra zero, else a Poisson quantile."""
+        """Quantiles of uniform numbers."""
+        u = uniform(self, key, sample_shape)
+        n, p = (jnp.asarray(each, float) for each in (self.total_count, self.probs))
+        return binomial_quantile(u, jnp.broadcast_to(n, u.shape), jnp.broadcast_to(p, u.shape))
+
+
+class ZeroInflated(ZeroInflatedProbs):
+    """numpyro's, drawn by inversion."""
+
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        """Zero if u is below the probability of an extra zero, else a quantile of the others."""
         u = uniform(self, key, sample_shape)
         rest = jnp.maximum(u - self.gate, 0.0) / jnp.maximum(1.0 - self.gate, 1e-300)
-        rate = jnp.broadcast_to(jnp.asarray(self.rate, float), u.shape)
-        return jnp.where(u < self.gate, 0.0, poisson_quantile(jnp.minimum(rest, 1.0), rate))
+        return jnp.where(u < self.gate, 0.0, self.base_dist.sample(_key_of(rest), sample_shape))
+
+
+class Mixture(dist.MixtureSameFamily):
+    """numpyro's, drawn by inversion."""
+
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        """A quantile of the component that u chooses.
+
+        For u below 1/2 a component is drawn below its median, else above. On either half of [0, 1]
+        each component has a stretch as long as it is likely, in the order of where their tails end;
+        where u lies on it decides the quantile. So the tails of u are those of the mixture.
+        """
+        u = uniform(self, key, sample_shape)[..., None]
+        likely, above = self.mixing_distribution.probs, u >= 0.5
+        mean, far = self.component_mean, 3.0 * jnp.sqrt(self.component_variance)
+        begins = jnp.where(above, _begins(mean + far, likely), _begins(mean - far, likely))
+        along = 2.0 * u - above
+        rest = jnp.clip((along - begins) / jnp.maximum(likely, 1e-300), 0.0, 1.0)
+        key = _key_of(0.5 * (rest + above))
+        drawn = self.component_distribution.sample(key, sample_shape)
+        chosen = jnp.argmax(jnp.where((begins <= along) & (likely > 0.0), begins, -1.0), axis=-1)
+        return jnp.take_along_axis(drawn, chosen[..., None], axis=-1)[..., 0]
+
+
+# Distributions that draw each number from one uniform number.
+_BY_ONE = (
+    Gamma, Beta, StudentT, Poisson, NegativeBinomial, Binomial, dist.Normal, dist.Exponential,
+    dist.Uniform, dist.Laplace, dist.Logistic, dist.Gumbel, dist.HalfNormal, dist.Weibull,
+)  # fmt: skip
 
 
 def by_inversion(law: Any) -> Any:
@@ -87,6 +128,34 @@ def by_inversion(law: Any) -> Any:
         case dist.GammaPoisson.sample:
             mean = law.concentration / law.rate
             return NegativeBinomial(mean, law.concentration, validate_args=False)
-        case dist.ZeroInflatedPoisson.sample if isinstance(law, dist.ZeroInflatedPoisson):
-            return ZeroInflatedPoisson(law.gate, law.rate, validate_args=False)
+        case BinomialProbs.sample | BinomialLogits.sample:
+            return Binomial(law.probs, law.total_count, validate_args=False)
+        case ZeroInflatedProbs.sample if _by_one(base := by_inversion(law.base_dist)):
+            return ZeroInflated(base, law.gate, validate_args=False)
+        case dist.MixtureSameFamily.sample if isinstance(law, dist.MixtureSameFamily):
+            parts, mixing = by_inversion(law.component_distribution), law.mixing_distribution
+            if _by_one(parts) and parts.batch_shape == (*law.batch_shape, law.mixture_size):
+                return Mixture(mixing, parts, validate_args=False)
     return law
+
+
+def _by_one(law: Any) -> bool:
+    """Whether each number is drawn from one uniform number."""
+    while isinstance(law, _AROUND):
+        law = law.base_dist
+    return not law.event_shape and any(type(law).sample is each.sample for each in _BY_ONE)
+
+
+def _begins(end: Float[Array, "... k"], likely: Float[Array, "... k"]) -> Float[Array, "... k"]:
+    """How likely the components are, together, that come before each in the order of `end`."""
+    end = jnp.where(jnp.isnan(end), jnp.inf, end)[..., None, :]
+    other = jnp.swapaxes(end, -1, -2)
+    number = np.arange(end.shape[-1])
+    before = (end < other) | ((end == other) & (number < number[:, None]))
+    return jnp.sum(before * likely[..., None, :], axis=-1)
+
+
+def _key_of(u: Float[Array, "..."]) -> Array:
+    """A key that draws these numbers."""
+    bits = jnp.minimum(u * 2.0**64, 2.0**64 - 2048.0).astype(np.uint64)  # the last float below
+    return table_keys(bits.ravel())
