@@ -24,7 +24,7 @@ from postgrad.errors import PriorError
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_numbers, is_concrete, on_device
-from postgrad.problem.batch import Batch, by_rows
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # From a world that does not change to one that a dozen batches describe.
@@ -90,20 +90,23 @@ class Adaptive(BatchBelief):
         return jax.vmap(function, (_axes(self.beliefs),), out_axes)(self.beliefs)
 
     def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
-        """Bayes' rule for every member, and for the weights of the members.
+        """Bayes' rule for every member, and for the weights of the members."""
+        return self.predict_and_update(likelihood, batch, key)[0]
+
+    def predict_and_update(
+        self, likelihood: Model, batch: Batch, key: Array | None = None
+    ) -> tuple[Self, Float[Array, " D"]]:
+        """Both from the members' own predictions.
 
         The observations of a batch are predicted independently of each other.
         """
-
-        def predict(y: Array) -> Array:  # as in `log_mixture`, so that XLA computes both at once
-            return self._each(lambda belief: belief.log_mixture(likelihood, batch.x, y))
-
-        log_f = by_rows(predict, batch.y)
-        log_weights = self.log_weights + jax.vmap(batch.total, in_axes=1)(log_f)
-        learned = self._each(
-            lambda belief: belief.update(likelihood, *batch, key), _axes(self.beliefs)
+        learned, log_f = self._each(
+            lambda belief: belief.predict_and_update(likelihood, batch, key),
+            (_axes(self.beliefs), 0),
         )
-        return replaced(self, beliefs=learned, log_weights=log_weights - jnp.max(log_weights))
+        log_weights = self.log_weights + jax.vmap(batch.total)(log_f)
+        new = replaced(self, beliefs=learned, log_weights=log_weights - jnp.max(log_weights))
+        return new, jax.vmap(self._mixed, in_axes=1)(log_f)
 
     @property
     def effective_size(self) -> Array:
@@ -136,7 +139,10 @@ class Adaptive(BatchBelief):
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """log sum_r v_r f_hat^(r)(xi; x)."""
-        log_f = self._each(lambda belief: belief.log_mixture(model, x, xi))
+        return self._mixed(self._each(lambda belief: belief.log_mixture(model, x, xi)))
+
+    def _mixed(self, log_f: Float[Array, " r"]) -> Float[Array, ""]:
+        """log sum_r v_r f_r."""
         return logsumexp(self.log_weights + log_f) - logsumexp(self.log_weights)
 
     def examples(self) -> PyTree:

@@ -14,7 +14,7 @@ from postgrad.distributions.density import log_density
 from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array, is_concrete, on_device
-from postgrad.problem.batch import Batch
+from postgrad.problem.batch import Batch, by_rows
 from postgrad.problem.problem import Decision, Model, Problem
 
 
@@ -46,6 +46,17 @@ class Belief(Module):
                 how batches of varying size share one compiled program.
             key: For beliefs that draw random numbers; a new key for each batch.
         """
+
+    def predict_and_update(
+        self, likelihood: Model, batch: Batch, key: Array | None = None
+    ) -> tuple[Self, Float[Array, " D"]]:
+        """pi_t, and log f_hat_{t-1}(y_j; x) of each observation: `update` and `log_mixture`.
+
+        A belief that reads the same densities for both has a method of its own: XLA does not find
+        out by itself that they are the same.
+        """
+        foreseen = by_rows(lambda y: self.log_mixture(likelihood, batch.x, y), batch.y)
+        return self.update(likelihood, *batch, key), foreseen
 
     @property
     @abc.abstractmethod

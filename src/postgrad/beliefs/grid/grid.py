@@ -1,6 +1,7 @@
 """A posterior over finitely many values of theta."""
 
 import math
+from functools import partial
 from typing import Any, Self
 
 import jax
@@ -12,12 +13,13 @@ from jaxtyping import Array, Float, PyTree
 from postgrad.beliefs.belief import BeliefWithMemory, as_points, as_theta, select
 from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.grid.sufficient_weights import SufficientWeights, some, sufficient
-from postgrad.beliefs.grid.weights import LogWeights, Weights
+from postgrad.beliefs.grid.weights import LogWeights, Weights, log_densities
 from postgrad.errors import PriorError
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_array, is_concrete, on_device
-from postgrad.problem.batch import Batch
+from postgrad.problem.batch import MOST_ROWS, Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 
@@ -101,6 +103,21 @@ class Grid(BeliefWithMemory):
             weights = weights.faded(self.memory)
         weights = weights.update(likelihood, self.points, batch)
         return replaced(self, weights=weights, memory=self.memory.after(batch))
+
+    def predict_and_update(
+        self, likelihood: Model, batch: Batch, key: Array | None = None
+    ) -> tuple[Self, Float[Array, " D"]]:
+        """Both from one computation of the densities at all points, unless rows are very many."""
+        weights = self.weights
+        if not isinstance(weights, LogWeights) or len(batch.y) > MOST_ROWS:
+            return super().predict_and_update(likelihood, batch, key)
+        densities = partial(log_densities, likelihood, self.points, batch.x)
+        # Of several beliefs that share points and batch, `Adaptive` say, computed once for all.
+        log_f = computed_once(jax.vmap(densities)(batch.y), batch.y)
+        faded = weights if weights.prior is None else weights.faded(self.memory)
+        new = faded.added(batch.total(log_f))
+        foreseen = jax.vmap(weights.log_mean)(log_f)
+        return replaced(self, weights=new, memory=self.memory.after(batch)), foreseen
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Draws by inversion: the first point whose cumulated probability exceeds u."""

@@ -87,7 +87,11 @@ class LogWeights(Weights):
     def update(self, likelihood: Model, points: PyTree, batch: Batch) -> Self:
         """Adds the batch's log-likelihood at each point."""
         log_f = jax.vmap(lambda theta: log_likelihood(likelihood, theta, batch))
-        values = self.values + log_f(points)
+        return self.added(log_f(points))
+
+    def added(self, log_f: Float[Array, " n"]) -> Self:
+        """w_i exp(log f_i)."""
+        values = self.values + log_f
         return type(self)(values - jnp.max(values), self.prior)
 
     def pick(self, u: Array) -> tuple[Array, Array]:
@@ -114,8 +118,16 @@ class LogWeights(Weights):
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
         """From the density at each point."""
-        log_f = jax.vmap(lambda theta: log_density(model(x, theta), xi))(points)
+        return self.log_mean(log_densities(model, points, x, xi))
+
+    def log_mean(self, log_f: Float[Array, " n"]) -> Float[Array, ""]:
+        """log sum_i w_i f_i / sum_i w_i."""
         return logsumexp(self.values + log_f) - logsumexp(self.values)
+
+
+def log_densities(model: Model, points: PyTree, x: Decision, xi: Array) -> Float[Array, " n"]:
+    """log f(xi; x, theta_i) at each point."""
+    return jax.vmap(lambda theta: log_density(model(x, theta), xi))(points)
 
 
 def first_mark(marked: Bool[Array, " n"]) -> Int[Array, ""]:
