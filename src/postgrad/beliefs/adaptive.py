@@ -18,10 +18,10 @@ from postgrad.beliefs.belief import (
     BeliefWithMemory,
     check_arrays_stay,
     first,
+    member_axes,
 )
 from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.errors import PriorError
-from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_numbers, is_concrete, on_device
 from postgrad.problem.batch import Batch
@@ -87,7 +87,7 @@ class Adaptive(BatchBelief):
 
     def _each(self, function: Callable[[Belief], PyTree], out_axes: PyTree = 0) -> PyTree:
         """`function(belief)` of each member."""
-        return jax.vmap(function, (_axes(self.beliefs),), out_axes)(self.beliefs)
+        return jax.vmap(function, (member_axes(self.beliefs),), out_axes)(self.beliefs)
 
     def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule for every member, and for the weights of the members."""
@@ -102,7 +102,7 @@ class Adaptive(BatchBelief):
         """
         learned, log_f = self._each(
             lambda belief: belief.predict_and_update(likelihood, batch, key),
-            (_axes(self.beliefs), 0),
+            (member_axes(self.beliefs), 0),
         )
         log_weights = self.log_weights + jax.vmap(batch.total)(log_f)
         new = replaced(self, beliefs=learned, log_weights=log_weights - jnp.max(log_weights))
@@ -117,14 +117,8 @@ class Adaptive(BatchBelief):
         """A member by inversion, then a draw from it."""
         key_rate, key_theta = random.split(key)
         which, _ = self.weights.pick(random.uniform(key_rate, (math.prod(shape),)))
-        thetas = self._each(lambda belief: belief.sample(key_theta, shape))
-
-        def chosen(leaf: Array) -> Array:
-            flat = leaf.reshape(leaf.shape[0], -1, *leaf.shape[1 + len(shape) :])
-            picked = flat[which, jnp.arange(flat.shape[1])]
-            return picked.reshape(leaf.shape[1:])
-
-        return jax.tree.map(chosen, thetas)
+        thetas = self.beliefs.sample_among(which, key_theta)
+        return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), thetas)
 
     def mean(self) -> PyTree:
         """sum_r v_r E_r theta."""
@@ -172,15 +166,5 @@ def _repeated(leaf: Array, count: int) -> Array:
 def _map_members(function: Callable[[Array], Array], belief: Belief) -> Any:
     """The belief with a function applied to each leaf in which members differ."""
     return jax.tree.map(
-        lambda leaf, axis: leaf if axis is None else function(leaf), belief, _axes(belief)
+        lambda leaf, axis: leaf if axis is None else function(leaf), belief, member_axes(belief)
     )
-
-
-def _axes(belief: Belief) -> PyTree:
-    """The axis of each leaf along which members differ: None for fixed arrays but the rate.
-
-    What depends on fixed arrays alone, such as the likelihood at a grid's points, is then computed
-    once for all members.
-    """
-    axes = jax.tree.map(lambda is_fixed: None if is_fixed else 0, fixed_leaves(belief))
-    return eqx.tree_at(lambda b: b.memory.forget, axes, 0, is_leaf=lambda node: node is None)

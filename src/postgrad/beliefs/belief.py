@@ -7,11 +7,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
 from postgrad.errors import ModelError, PriorError
+from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array, is_concrete, on_device
 from postgrad.problem.batch import Batch, by_rows
@@ -128,6 +129,26 @@ class BeliefWithMemory(BatchBelief):
     def effective_size(self) -> Float[Array, ""]:
         """As many observations as the memory counts."""
         return self.memory.size
+
+    def sample_among(self, which: Int[Array, " k"], key: Array) -> PyTree:
+        """Draws from members of a stack, each from another one: `sample(key, (k,))` of these.
+
+        Args:
+            which: The member that each draw is from.
+            key: Randomness.
+        """
+        draw = jax.vmap(lambda member: member.sample(key, which.shape), (member_axes(self),))
+        return jax.tree.map(lambda leaf: leaf[which, jnp.arange(which.size)], draw(self))
+
+
+def member_axes(belief: BeliefWithMemory) -> PyTree:
+    """The axis of each leaf along which members of a stack differ: none, of fixed arrays.
+
+    What depends on fixed arrays alone, such as the likelihood at a grid's points, is then computed
+    once for all members. Members differ in their rates of forgetting.
+    """
+    axes = jax.tree.map(lambda is_fixed: None if is_fixed else 0, fixed_leaves(belief))
+    return eqx.tree_at(lambda b: b.memory.forget, axes, 0, is_leaf=lambda node: node is None)
 
 
 def log_likelihood(likelihood: Model, theta: PyTree, batch: Batch) -> Float[Array, ""]:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.beliefs.belief import BeliefWithMemory, as_points, as_theta, select
 from postgrad.beliefs.forgetting import Memory
@@ -123,6 +123,13 @@ class Grid(BeliefWithMemory):
         """Draws by inversion: the first point whose cumulated probability exceeds u."""
         index, valid = self.weights.pick(random.uniform(key, (math.prod(shape),)))
         return select(self.points, index.reshape(shape), jnp.broadcast_to(valid, shape))
+
+    def sample_among(self, which: Int[Array, " k"], key: Array) -> PyTree:
+        """The same from weights of several beliefs; a draw reads those of one belief only."""
+        if not isinstance(self.weights, LogWeights):
+            return super().sample_among(which, key)
+        index, valid = self.weights.pick_among(which, random.uniform(key, which.shape))
+        return select(self.points, index, valid)
 
     def mean(self) -> PyTree:
         """sum_i pi_t(theta_i) theta_i; NaN if no point explains the data."""
