@@ -163,7 +163,7 @@ def _repeated(leaf: Array, count: int) -> Array:
     return jnp.stack([leaf] * count)
 
 
-def _map_members(function: Callable[[Array], Array], belief: Belief) -> Any:
+def _map_members(function: Callable[[Array], Array], belief: BeliefWithMemory) -> Any:
     """The belief with a function applied to each leaf in which members differ."""
     return jax.tree.map(
         lambda leaf, axis: leaf if axis is None else function(leaf), belief, member_axes(belief)
