@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike
+from jaxtyping import Array
 
 from postgrad.algorithm.separable_cost import costs_by_item
 from postgrad.errors import BatchError, SettingError
@@ -102,7 +102,7 @@ def _stacked(costs: Sequence[Any]) -> Any:
 
 
 @eqx.filter_jit
-def _costs_of_items(costs: Any, x: ArrayLike, demand: ArrayLike) -> Array:
+def _costs_of_items(costs: Any, x: Any, demand: Any) -> Array:
     """The cost of each item on each day, as one program for all items."""
     numbers, rest = eqx.partition(costs, eqx.is_array)
 
