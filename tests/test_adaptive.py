@@ -1,5 +1,6 @@
 """A belief that learns how fast the world changes."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +10,8 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad import errors
+from postgrad.beliefs.belief import member_axes
+from postgrad.problem.batch import Batch
 
 RATES = (1.0, 0.9, 0.5)
 
@@ -73,3 +76,45 @@ def test_one_rate_is_that_belief():
 def test_bad_settings_are_refused(belief, rates, words):
     with pytest.raises(errors.PriorError, match=words):
         pg.beliefs.Adaptive(belief, rates)
+
+
+@pytest.mark.parametrize("rows", [3, 1500])
+@pytest.mark.parametrize(
+    "belief",
+    [pg.beliefs.Gamma(2.0, 0.5, forget=1.0), pg.beliefs.Grid(np.arange(1.0, 200.0), forget=1.0)],
+)
+def test_what_is_foreseen_is_what_was_believed_before(belief, rows):
+    """Learned and foreseen at once is the same as one after the other, member by member."""
+    y = jnp.asarray(np.random.default_rng(0).poisson(9.0, rows).astype(float))
+    weight, x = jnp.asarray(np.arange(rows) % 3 != 1, float), jnp.zeros(())
+    before = learn(pg.beliefs.Adaptive(belief, RATES), [7, 12, 4])
+    both = jax.jit(lambda b: b.predict_and_update(poisson, Batch(x, y, weight)))
+    after, foreseen = both(before)
+    stated = jax.vmap(lambda y: before.log_mixture(poisson, x, y))(y)
+    np.testing.assert_allclose(foreseen, stated, rtol=1e-12)
+    logs = np.array(before.log_weights)
+    for r, rate in enumerate(RATES):
+        alone = learn(eqx.tree_at(lambda b: b.memory.forget, belief, jnp.asarray(rate)), [7, 12, 4])
+        log_f = jax.vmap(lambda y, b=alone: b.log_mixture(poisson, x, y))(y)
+        logs[r] += np.asarray(log_f) @ np.asarray(weight)
+        alone = alone.update(poisson, x, y, weight)
+        member = jax.tree.map(
+            lambda leaf, axis, r=r: leaf if axis is None else leaf[r],
+            after.beliefs,
+            member_axes(after.beliefs),
+        )
+        for one, other in zip(jax.tree.leaves(member), jax.tree.leaves(alone), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(after.log_weights, logs - logs.max(), rtol=1e-9, atol=1e-9)
+
+
+def test_draws_are_those_of_the_members():
+    """As many from each as its weight says, and each the member's own with the same key."""
+    grid = pg.beliefs.Grid(np.arange(1.0, 200.0), forget=1.0)
+    belief = learn(pg.beliefs.Adaptive(grid, RATES), [7, 12, 4, 30, 33])
+    which = jnp.asarray(np.random.default_rng(0).integers(0, 3, 400))
+    drawn = belief.beliefs.sample_among(which, jax.random.key(1))
+    one_by_one = super(pg.beliefs.Grid, belief.beliefs).sample_among(which, jax.random.key(1))
+    np.testing.assert_array_equal(drawn, one_by_one)
+    assert belief.sample(jax.random.key(2), (4, 5)).shape == (4, 5)
+    assert belief.sample(jax.random.key(2)).shape == ()

@@ -1,5 +1,6 @@
 """Grids and the estimates made from them, by brute force; maximum likelihood without a grid."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,7 @@ from test_beliefs import POINTS, PRIOR, batches, learn
 
 import postgrad as pg
 from postgrad import errors
+from postgrad.beliefs.grid.weights import LogWeights
 
 
 def test_grid_is_bayes_rule_by_brute_force():
@@ -153,3 +155,35 @@ def test_free_mean_and_scale_are_those_of_the_sample():
     belief = learn(pg.beliefs.FreeMaximumLikelihood(NORMALS), mean_and_scale, data)
     assert belief.theta["mean"] == pytest.approx(np.mean([1.0, 4.0, 3.0]))
     assert belief.theta["scale"] == pytest.approx(np.std([1.0, 4.0, 3.0]))
+
+
+@pytest.mark.parametrize("n", [129, 1000, 1920])
+def test_a_draw_is_the_first_point_at_which_the_running_sum_exceeds_u(n):
+    """Of many points, by NumPy; each draw from weights of its own, and points without weight."""
+    rng = np.random.default_rng(n)
+    mass = np.exp(rng.normal(0.0, 5.0, (3, n))) * (rng.uniform(size=(3, n)) < 0.6)
+    mass[:, -20:] = mass[:, :20] = 0.0
+    with np.errstate(divide="ignore"):
+        values = np.log(mass) - np.log(mass.max(axis=1, keepdims=True))
+    u = np.concatenate([rng.uniform(size=500), [0.0, 2.0**-60, 1.0 - 2.0**-53]])
+    which = rng.integers(0, 3, u.size)
+    running = np.cumsum(np.exp(values), axis=1)
+    expected = [
+        np.searchsorted(running[r], v * running[r, -1], "right")
+        for r, v in zip(which, u, strict=True)
+    ]
+    for row in range(3):
+        index, valid = eqx.filter_jit(LogWeights(jnp.asarray(values[row])).pick)(jnp.asarray(u))
+        assert valid
+        assert (mass[row, index] > 0).all()
+        np.testing.assert_array_equal(
+            np.asarray(index)[which == row], np.asarray(expected)[which == row]
+        )
+    index, valid = eqx.filter_jit(LogWeights(jnp.asarray(values)).pick_among)(
+        jnp.asarray(which), jnp.asarray(u)
+    )
+    np.testing.assert_array_equal(index, expected)
+    assert valid.all()
+    values[1] = np.nan
+    _, valid = LogWeights(jnp.asarray(values)).pick_among(jnp.asarray(which), jnp.asarray(u))
+    np.testing.assert_array_equal(valid, which != 1)

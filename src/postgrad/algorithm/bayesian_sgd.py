@@ -40,7 +40,7 @@ from postgrad.beliefs.statistics_in_force import statistics_hold
 from postgrad.errors import SettingError
 from postgrad.numerics.lattice_keys import purpose
 from postgrad.numerics.validate import as_count, as_key, on_device
-from postgrad.problem.batch import Batch, by_rows
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Problem
 
 # What keys of a stage are for, far from the numbers that descents use.
@@ -290,8 +290,7 @@ class BayesianSGD(Policy):
         key_belief = self._key(state.stage, _BELIEF)
         # by mixing, which compiles to far less
         key_surprise = purpose(purpose(self.key, state.stage), _SURPRISE)
-        belief = before.update(likelihood, *batch, key_belief)
-        log_predictive = by_rows(lambda y: before.log_mixture(likelihood, batch.x, y), batch.y)
+        belief, log_predictive = before.predict_and_update(likelihood, batch, key_belief)
         foreseen = surprise(before, likelihood, *batch, key_surprise)
         failed = state.failed | SUFFICE * ~statistics_hold(before, likelihood, batch.x)
         new = dataclasses.replace(state, belief=belief, failed=failed)

@@ -18,13 +18,13 @@ from postgrad.beliefs.belief import (
     BeliefWithMemory,
     check_arrays_stay,
     first,
+    member_axes,
 )
 from postgrad.beliefs.grid.weights import LogWeights
 from postgrad.errors import PriorError
-from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_numbers, is_concrete, on_device
-from postgrad.problem.batch import Batch, by_rows
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # From a world that does not change to one that a dozen batches describe.
@@ -87,23 +87,26 @@ class Adaptive(BatchBelief):
 
     def _each(self, function: Callable[[Belief], PyTree], out_axes: PyTree = 0) -> PyTree:
         """`function(belief)` of each member."""
-        return jax.vmap(function, (_axes(self.beliefs),), out_axes)(self.beliefs)
+        return jax.vmap(function, (member_axes(self.beliefs),), out_axes)(self.beliefs)
 
     def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
-        """Bayes' rule for every member, and for the weights of the members.
+        """Bayes' rule for every member, and for the weights of the members."""
+        return self.predict_and_update(likelihood, batch, key)[0]
+
+    def predict_and_update(
+        self, likelihood: Model, batch: Batch, key: Array | None = None
+    ) -> tuple[Self, Float[Array, " D"]]:
+        """Both from the members' own predictions.
 
         The observations of a batch are predicted independently of each other.
         """
-
-        def predict(y: Array) -> Array:  # as in `log_mixture`, so that XLA computes both at once
-            return self._each(lambda belief: belief.log_mixture(likelihood, batch.x, y))
-
-        log_f = by_rows(predict, batch.y)
-        log_weights = self.log_weights + jax.vmap(batch.total, in_axes=1)(log_f)
-        learned = self._each(
-            lambda belief: belief.update(likelihood, *batch, key), _axes(self.beliefs)
+        learned, log_f = self._each(
+            lambda belief: belief.predict_and_update(likelihood, batch, key),
+            (member_axes(self.beliefs), 0),
         )
-        return replaced(self, beliefs=learned, log_weights=log_weights - jnp.max(log_weights))
+        log_weights = self.log_weights + jax.vmap(batch.total)(log_f)
+        new = replaced(self, beliefs=learned, log_weights=log_weights - jnp.max(log_weights))
+        return new, jax.vmap(self._mixed, in_axes=1)(log_f)
 
     @property
     def effective_size(self) -> Array:
@@ -114,14 +117,8 @@ class Adaptive(BatchBelief):
         """A member by inversion, then a draw from it."""
         key_rate, key_theta = random.split(key)
         which, _ = self.weights.pick(random.uniform(key_rate, (math.prod(shape),)))
-        thetas = self._each(lambda belief: belief.sample(key_theta, shape))
-
-        def chosen(leaf: Array) -> Array:
-            flat = leaf.reshape(leaf.shape[0], -1, *leaf.shape[1 + len(shape) :])
-            picked = flat[which, jnp.arange(flat.shape[1])]
-            return picked.reshape(leaf.shape[1:])
-
-        return jax.tree.map(chosen, thetas)
+        thetas = self.beliefs.sample_among(which, key_theta)
+        return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), thetas)
 
     def mean(self) -> PyTree:
         """sum_r v_r E_r theta."""
@@ -136,7 +133,10 @@ class Adaptive(BatchBelief):
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """log sum_r v_r f_hat^(r)(xi; x)."""
-        log_f = self._each(lambda belief: belief.log_mixture(model, x, xi))
+        return self._mixed(self._each(lambda belief: belief.log_mixture(model, x, xi)))
+
+    def _mixed(self, log_f: Float[Array, " r"]) -> Float[Array, ""]:
+        """log sum_r v_r f_r."""
         return logsumexp(self.log_weights + log_f) - logsumexp(self.log_weights)
 
     def examples(self) -> PyTree:
@@ -163,18 +163,8 @@ def _repeated(leaf: Array, count: int) -> Array:
     return jnp.stack([leaf] * count)
 
 
-def _map_members(function: Callable[[Array], Array], belief: Belief) -> Any:
+def _map_members(function: Callable[[Array], Array], belief: BeliefWithMemory) -> Any:
     """The belief with a function applied to each leaf in which members differ."""
     return jax.tree.map(
-        lambda leaf, axis: leaf if axis is None else function(leaf), belief, _axes(belief)
+        lambda leaf, axis: leaf if axis is None else function(leaf), belief, member_axes(belief)
     )
-
-
-def _axes(belief: Belief) -> PyTree:
-    """The axis of each leaf along which members differ: None for fixed arrays but the rate.
-
-    What depends on fixed arrays alone, such as the likelihood at a grid's points, is then computed
-    once for all members.
-    """
-    axes = jax.tree.map(lambda is_fixed: None if is_fixed else 0, fixed_leaves(belief))
-    return eqx.tree_at(lambda b: b.memory.forget, axes, 0, is_leaf=lambda node: node is None)

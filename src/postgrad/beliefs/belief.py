@@ -7,14 +7,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
 from postgrad.errors import ModelError, PriorError
+from postgrad.numerics.fixed import fixed_leaves
 from postgrad.numerics.module import Module
 from postgrad.numerics.validate import as_array, is_concrete, on_device
-from postgrad.problem.batch import Batch
+from postgrad.problem.batch import Batch, by_rows
 from postgrad.problem.problem import Decision, Model, Problem
 
 
@@ -46,6 +47,17 @@ class Belief(Module):
                 how batches of varying size share one compiled program.
             key: For beliefs that draw random numbers; a new key for each batch.
         """
+
+    def predict_and_update(
+        self, likelihood: Model, batch: Batch, key: Array | None = None
+    ) -> tuple[Self, Float[Array, " D"]]:
+        """pi_t, and log f_hat_{t-1}(y_j; x) of each observation: `update` and `log_mixture`.
+
+        A belief that reads the same densities for both has a method of its own: XLA does not find
+        out by itself that they are the same.
+        """
+        foreseen = by_rows(lambda y: self.log_mixture(likelihood, batch.x, y), batch.y)
+        return self.update(likelihood, *batch, key), foreseen
 
     @property
     @abc.abstractmethod
@@ -117,6 +129,26 @@ class BeliefWithMemory(BatchBelief):
     def effective_size(self) -> Float[Array, ""]:
         """As many observations as the memory counts."""
         return self.memory.size
+
+    def sample_among(self, which: Int[Array, " k"], key: Array) -> PyTree:
+        """Draws from members of a stack, each from another one: `sample(key, (k,))` of these.
+
+        Args:
+            which: The member that each draw is from.
+            key: Randomness.
+        """
+        draw = jax.vmap(lambda member: member.sample(key, which.shape), (member_axes(self),))
+        return jax.tree.map(lambda leaf: leaf[which, jnp.arange(which.size)], draw(self))
+
+
+def member_axes(belief: BeliefWithMemory) -> PyTree:
+    """The axis of each leaf along which members of a stack differ: none, of fixed arrays.
+
+    What depends on fixed arrays alone, such as the likelihood at a grid's points, is then computed
+    once for all members. Members differ in their rates of forgetting.
+    """
+    axes = jax.tree.map(lambda is_fixed: None if is_fixed else 0, fixed_leaves(belief))
+    return eqx.tree_at(lambda b: b.memory.forget, axes, 0, is_leaf=lambda node: node is None)
 
 
 def log_likelihood(likelihood: Model, theta: PyTree, batch: Batch) -> Float[Array, ""]:

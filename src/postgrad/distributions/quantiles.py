@@ -70,7 +70,8 @@ def skewed_quantile(u: Float[Array, "..."], skew: Float[Array, "..."]) -> Float[
     y = _gamma_table(3)(half, _standard_normal(u))
     small = half < 1e-5
     safe = jnp.where(small, 1.0, half)
-    z = jnp.where(small, y, jnp.expm1(y * safe) / safe)
+    # Not `expm1`, which takes a tenth of the time of a draw: at 1e-5 the difference loses 1e-11.
+    z = jnp.where(small, y, (jnp.exp(y * safe) - 1.0) / safe)
     return jnp.where(half <= _LEAST_SHAPE**-0.5, z, jnp.nan)
 
 

@@ -1,4 +1,4 @@
-"""Random numbers that a compiled program computes once."""
+"""Numbers that a compiled program computes once."""
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +14,14 @@ def computed_once(draws: PyTree, key: Array) -> PyTree:
     all by one number. (XLA removes its own optimisation barriers before it repeats chains.)
 
     Args:
-        draws: Numbers that were drawn.
-        key: Any key at hand; of single numbers that are drawn side by side, one for each.
+        draws: Numbers that were drawn, or computed from many.
+        key: Any key at hand; of single numbers that are drawn side by side, one for each. Or any
+            floating-point numbers of the computation; if the first is NaN, so is the result.
     """
-    nothing = jnp.where(jnp.ravel(random.key_data(key))[0] | 1 > 0, 0.0, jnp.nan)
+    if jnp.issubdtype(key.dtype, jnp.floating):
+        nothing = jnp.where(jnp.isnan(jnp.ravel(key)[0]), jnp.nan, 0.0)
+    else:
+        nothing = jnp.where(jnp.ravel(random.key_data(key))[0] | 1 > 0, 0.0, jnp.nan)
 
     def once(leaf: Array) -> Array:
         if not jnp.issubdtype(leaf.dtype, jnp.floating):

@@ -11,7 +11,7 @@ from postgrad.problem.problem import Decision
 
 # Of larger batches so many rows are read at a time: a function of a row may take as much memory as
 # there are values of theta.
-_ROWS = 1024
+MOST_ROWS = 1024
 
 
 class Batch(NamedTuple):
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
     def total_of(self, function: Callable[[Array], Array]) -> Float[Array, "..."]:
         """sum_j w_j f(y_j) of a function of many rows, in memory that hardly grows with D."""
         count = len(self.y)
-        if count <= _ROWS:
+        if count <= MOST_ROWS:
             return self.total(function(self.y))
 
         # Its derivatives compute a part anew instead of keeping what it was computed from.
@@ -51,14 +51,14 @@ class Batch(NamedTuple):
             y, weight = rows
             return Batch(self.x, y, weight).total(function(y))
 
-        whole, every = count - count % _ROWS, (self.y, self.weight)
-        parts = jax.tree.map(lambda row: row[:whole].reshape(-1, _ROWS, *row.shape[1:]), every)
+        whole, every = count - count % MOST_ROWS, (self.y, self.weight)
+        parts = jax.tree.map(lambda row: row[:whole].reshape(-1, MOST_ROWS, *row.shape[1:]), every)
         total = jnp.sum(jax.lax.map(part, parts), axis=0)
         return total if whole == count else total + part(jax.tree.map(lambda a: a[whole:], every))
 
 
 def by_rows(function: Callable[[Array], Array], y: Float[Array, "D ..."]) -> Array:
     """A function of one row at each, in memory that hardly grows with D."""
-    if len(y) <= _ROWS:
+    if len(y) <= MOST_ROWS:
         return jax.vmap(function)(y)
-    return jax.lax.map(function, y, batch_size=_ROWS)
+    return jax.lax.map(function, y, batch_size=MOST_ROWS)

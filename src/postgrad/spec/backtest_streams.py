@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.belief import Belief, first
 from postgrad.engine import bulk
 from postgrad.engine.stage import is_possible
 from postgrad.errors import BatchError, SettingError
@@ -83,10 +82,10 @@ class _Own(NamedTuple):
     """
 
     numbers: Problem
-    batches: Float[Array, "n D ..."]
-    weight: Float[Array, "n D"] | None
-    in_force: Float[Array, "n ..."] | None
-    group: Int[Array, " n"]
+    batches: Float[ArrayLike, "n D ..."]
+    weight: Float[ArrayLike, "n D"] | None
+    in_force: Float[ArrayLike, "n ..."] | None
+    group: Int[ArrayLike, " n"]
 
 
 def daily_decisions(
@@ -119,8 +118,9 @@ def daily_decisions(
     if pool is not None:
         pool.check(belief)
     units = start[None] if joint else start
-    begun = {x.tobytes(): policy.init(belief, x) for x in units}
-    theta = jax.tree.map(lambda leaf: leaf[0], belief.examples())
+    distinct = {x.tobytes(): x for x in units}
+    begun = {name: policy.init(belief, x) for name, x in distinct.items()}
+    theta = first(belief.examples())
     likelihood, x_1 = problems[0].likelihood, begun[units[0].tobytes()].x
     data_depend = kind_of(likelihood, x_1, theta).depends_on_decision
     if table.in_force is None and data_depend:
@@ -141,10 +141,9 @@ def daily_decisions(
     unit = np.asarray([u for u, _ in streams])
     numbers, rest = _stacked(problems, unit)
     learned_from = index, unit[:, None]
-    acted = None if in_force is None else jnp.asarray(in_force[learned_from])
-    batches = jnp.asarray(demand[learned_from])
-    several = None if weight.shape[2] == 1 else jnp.asarray(weight[learned_from], float)
-    own = _Own(numbers, batches, several, acted, jnp.asarray(table.group[index]))
+    acted = None if in_force is None else in_force[learned_from]
+    several = None if weight.shape[2] == 1 else weight[learned_from].astype(float)
+    own = _Own(numbers, demand[learned_from], several, acted, table.group[index])
     states = [begun[units[u].tobytes()] for u, _ in streams]
     if pool is not None:
         states = [partial_pooling.stack(state, table.groups) for state in states]
@@ -164,15 +163,21 @@ def daily_decisions(
                 f"{'all' if joint else u}, is impossible under the model"
             )
         after = np.concatenate([np.asarray(states[s].decision)[None], decided[s]])
-        for day in np.flatnonzero(one_group | (table.group == g)):
-            # How many of the stream's batches are known when the decision of the day is issued.
-            count, group = np.searchsorted(learned[s], day - table.delay), table.group[day]
-            decisions[day, u] = after[count] if pool is None else after[count][group]
-            same = np.flatnonzero(table.group[learned[s][:count]] == group)
-            if same.size:
-                spread[day, u] = epistemic[s][same[-1]]
-    days = table.demand.shape
-    return DailyDecisions(decisions.reshape(days), spread.reshape(days), data_depend)
+        days = np.flatnonzero(one_group | (table.group == g))
+        # How many of the stream's batches are known when the decision of each day is issued, and
+        # which was the last of the day's own group.
+        count, group = np.searchsorted(learned[s], days - table.delay), table.group[days]
+        decisions[days, u] = after[count] if pool is None else after[count, group]
+        last = _last_of_group(table.group[learned[s]], table.groups)[count, group]
+        spread[days[last >= 0], u] = epistemic[s][last[last >= 0]]
+    whole = table.demand.shape
+    return DailyDecisions(decisions.reshape(whole), spread.reshape(whole), data_depend)
+
+
+def _last_of_group(group: Int[np.ndarray, " n"], groups: int) -> Int[np.ndarray, "n+1 groups"]:
+    """Of the first i batches, the index of the last one of each group; -1 if there is none."""
+    at = np.where(group[:, None] == np.arange(groups), np.arange(len(group))[:, None], -1)
+    return np.maximum.accumulate(np.concatenate([np.full((1, groups), -1), at]))
 
 
 def _batches(
@@ -206,4 +211,4 @@ def _stacked(problems: list[Problem], unit: np.ndarray) -> tuple[Problem, Proble
         raise SettingError("the problems of the items may differ in numbers only")
     what = "the problems of the items have other shapes"
     with reworded(what, SettingError, ValueError, TypeError):
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves)[unit], *numbers), rests[0]
+        return jax.tree.map(lambda *leaves: np.stack(leaves)[unit], *numbers), rests[0]

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from postgrad.algorithm.separable_cost import costs_by_item
 from postgrad.errors import BatchError, SettingError
@@ -79,18 +81,36 @@ class DemandTable:
         Days by one column, if all items have one cost that does not add over them. Zero where a
         demand is not known.
         """
-        x, rows = jnp.asarray(decisions), np.moveaxis(self.rows, 2, 0)
-        return np.sum([self._costs_of_row(problems, x, row) for row in rows], axis=0)
+        rows = np.moveaxis(self.rows, 2, 0)
+        return np.sum([self._costs_of_row(problems, decisions, row) for row in rows], axis=0)
 
-    def _costs_of_row(self, problems: Sequence[Problem], x: jax.Array, row: Any) -> np.ndarray:
+    def _costs_of_row(self, problems: Sequence[Problem], x: np.ndarray, row: Any) -> np.ndarray:
         known = ~np.isnan(row)
-        demand = jnp.asarray(np.where(known, row, 0.0))
+        demand = np.where(known, row, 0.0)
         if len(problems) == demand.shape[1]:
-            of_items = zip(problems, x.T, demand.T, strict=True)
-            columns = [jax.vmap(problem.cost)(*days) for problem, *days in of_items]
-            return np.where(known, np.stack(columns, axis=1), 0.0)
-        each = costs_by_item(problems[0].cost, x, demand)
+            costs = _stacked([problem.cost for problem in problems])
+            return np.where(known, _costs_of_items(costs, x, demand), 0.0)
+        each = costs_by_item(problems[0].cost, jnp.asarray(x), jnp.asarray(demand))
         return np.where(known[:, : each.shape[1]], each, 0.0)
+
+
+def _stacked(costs: Sequence[Any]) -> Any:
+    """Costs that differ in numbers only, with these along a leading axis."""
+    return jax.tree.map(
+        lambda *leaves: np.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *costs
+    )
+
+
+@eqx.filter_jit
+def _costs_of_items(costs: Any, x: Any, demand: Any) -> Array:
+    """The cost of each item on each day, as one program for all items."""
+    numbers, rest = eqx.partition(costs, eqx.is_array)
+
+    def one(numbers: Any, x: Array, demand: Array) -> Array:
+        return eqx.combine(numbers, rest)(x, demand)
+
+    days = jax.vmap(one, in_axes=(None, 0, 0))
+    return jax.vmap(days, in_axes=(0, 1, 1), out_axes=1)(numbers, x, demand)
 
 
 def _as_table(demand: Any) -> np.ndarray:

@@ -1,23 +1,25 @@
 """A posterior over finitely many values of theta."""
 
 import math
+from functools import partial
 from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.beliefs.belief import BeliefWithMemory, as_points, as_theta, select
 from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.grid.sufficient_weights import SufficientWeights, some, sufficient
-from postgrad.beliefs.grid.weights import LogWeights, Weights
+from postgrad.beliefs.grid.weights import LogWeights, Weights, log_densities
 from postgrad.errors import PriorError
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_array, is_concrete, on_device
-from postgrad.problem.batch import Batch
+from postgrad.problem.batch import MOST_ROWS, Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 
@@ -102,10 +104,32 @@ class Grid(BeliefWithMemory):
         weights = weights.update(likelihood, self.points, batch)
         return replaced(self, weights=weights, memory=self.memory.after(batch))
 
+    def predict_and_update(
+        self, likelihood: Model, batch: Batch, key: Array | None = None
+    ) -> tuple[Self, Float[Array, " D"]]:
+        """Both from one computation of the densities at all points, unless rows are very many."""
+        weights = self.weights
+        if not isinstance(weights, LogWeights) or len(batch.y) > MOST_ROWS:
+            return super().predict_and_update(likelihood, batch, key)
+        densities = partial(log_densities, likelihood, self.points, batch.x)
+        # Of several beliefs that share points and batch, `Adaptive` say, computed once for all.
+        log_f = computed_once(jax.vmap(densities)(batch.y), batch.y)
+        faded = weights if weights.prior is None else weights.faded(self.memory)
+        new = faded.added(batch.total(log_f))
+        foreseen = jax.vmap(weights.log_mean)(log_f)
+        return replaced(self, weights=new, memory=self.memory.after(batch)), foreseen
+
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Draws by inversion: the first point whose cumulated probability exceeds u."""
         index, valid = self.weights.pick(random.uniform(key, (math.prod(shape),)))
         return select(self.points, index.reshape(shape), jnp.broadcast_to(valid, shape))
+
+    def sample_among(self, which: Int[Array, " k"], key: Array) -> PyTree:
+        """The same from weights of several beliefs; a draw reads those of one belief only."""
+        if not isinstance(self.weights, LogWeights):
+            return super().sample_among(which, key)
+        index, valid = self.weights.pick_among(which, random.uniform(key, which.shape))
+        return select(self.points, index, valid)
 
     def mean(self) -> PyTree:
         """sum_i pi_t(theta_i) theta_i; NaN if no point explains the data."""

@@ -6,6 +6,7 @@ from typing import Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
@@ -19,6 +20,8 @@ from postgrad.problem.problem import Decision, Model
 # Up to this many entries a running sum is a product with a small triangular matrix: more arithmetic
 # than needed, but it vectorises over runs.
 _SMALL = 128
+# Of more entries, running sums are taken of parts of so many.
+_PART = 16
 
 
 class Weights(eqx.Module):
@@ -87,18 +90,31 @@ class LogWeights(Weights):
     def update(self, likelihood: Model, points: PyTree, batch: Batch) -> Self:
         """Adds the batch's log-likelihood at each point."""
         log_f = jax.vmap(lambda theta: log_likelihood(likelihood, theta, batch))
-        values = self.values + log_f(points)
+        return self.added(log_f(points))
+
+    def added(self, log_f: Float[Array, " n"]) -> Self:
+        """w_i exp(log f_i)."""
+        values = self.values + log_f
         return type(self)(values - jnp.max(values), self.prior)
 
     def pick(self, u: Array) -> tuple[Array, Array]:
         """The first point at which the running sum of weights exceeds u times their total."""
+        if self.values.size > _SMALL:
+            row = jnp.zeros(u.shape, jnp.int32)
+            index, total = pick_in_rows(jnp.exp(self.values)[None], row, u)
+            return index, total[0] > 0
+        # compared with all running sums, which vectorises over runs
         cumulated = cumulate(jnp.exp(self.values))
-        target = u * cumulated[-1]
-        if cumulated.size <= _SMALL:  # compared with all of them, which vectorises over runs
-            index = jnp.sum(cumulated[:, None] <= target, axis=0, dtype=jnp.int32)
-        else:
-            index = jnp.searchsorted(cumulated, target, side="right").astype(jnp.int32)
+        index = jnp.sum(cumulated[:, None] <= u * cumulated[-1], axis=0, dtype=jnp.int32)
         return index, cumulated[-1] > 0
+
+    def pick_among(self, which: Int[Array, " k"], u: Array) -> tuple[Array, Bool[Array, " k"]]:
+        """`pick` from the `which`-th of several weights, stacked along the leading axis."""
+        if self.values.shape[1] > _SMALL:
+            index, total = pick_in_rows(jnp.exp(self.values), which, u)
+            return index, total[which] > 0
+        index, valid = jax.vmap(lambda values: type(self)(values).pick(u))(self.values)
+        return index[which, jnp.arange(which.size)], valid[which]
 
     def mode(self) -> tuple[Array, Array]:
         """The first log-weight that is zero."""
@@ -114,8 +130,16 @@ class LogWeights(Weights):
 
     def log_mixture(self, model: Model, points: PyTree, x: Decision, xi: Array) -> Array:
         """From the density at each point."""
-        log_f = jax.vmap(lambda theta: log_density(model(x, theta), xi))(points)
+        return self.log_mean(log_densities(model, points, x, xi))
+
+    def log_mean(self, log_f: Float[Array, " n"]) -> Float[Array, ""]:
+        """log sum_i w_i f_i / sum_i w_i."""
         return logsumexp(self.values + log_f) - logsumexp(self.values)
+
+
+def log_densities(model: Model, points: PyTree, x: Decision, xi: Array) -> Float[Array, " n"]:
+    """log f(xi; x, theta_i) at each point."""
+    return jax.vmap(lambda theta: log_density(model(x, theta), xi))(points)
 
 
 def first_mark(marked: Bool[Array, " n"]) -> Int[Array, ""]:
@@ -123,6 +147,40 @@ def first_mark(marked: Bool[Array, " n"]) -> Int[Array, ""]:
     # `argmax` does not vectorise over runs.
     n = marked.shape[0]
     return jnp.min(jnp.where(marked, jnp.arange(n, dtype=jnp.int32), n))
+
+
+def pick_in_rows(
+    mass: Float[Array, "r n"], row: Int[Array, " k"], u: Float[Array, " k"]
+) -> tuple[Int[Array, " k"], Float[Array, " r"]]:
+    """The first entry of a row at which the row's running sum exceeds u times its total.
+
+    First a part of 16 entries, by bisection of running sums of parts, then an entry of that part:
+    running sums of all entries would take longer than everything else.
+
+    Returns:
+        The index of each draw, and the total of each row.
+    """
+    parts = jnp.pad(mass, ((0, 0), (0, -mass.shape[1] % _PART))).reshape(len(mass), -1, _PART)
+    count = parts.shape[1]
+    ends = jnp.cumsum(jnp.sum(parts, axis=2), axis=1)
+    target = u * ends[row, -1]
+
+    def halve(_: Array, between: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = between
+        middle = (low + high) // 2
+        is_above = ends[row, middle] > target
+        return jnp.where(is_above, low, middle + 1), jnp.where(is_above, middle, high)
+
+    none = jnp.zeros_like(row)
+    part, _ = lax.fori_loop(0, (count - 1).bit_length(), halve, (none, none + (count - 1)))
+    entries, place = parts[row, part], none
+    running = jnp.where(part > 0, ends[row, part - 1], 0.0)
+    for i in range(_PART):
+        # The last entry with weight before which the sum does not exceed the target: rounding may
+        # keep the sum of the entries below that of their part.
+        place = jnp.where((entries[:, i] > 0) & (running <= target), i, place)
+        running = running + entries[:, i]
+    return _PART * part + place, ends[:, -1]
 
 
 def cumulate(mass: Float[Array, " n"]) -> Float[Array, " n"]:
