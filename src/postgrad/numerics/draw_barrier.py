@@ -16,12 +16,14 @@ def computed_once(draws: PyTree, key: Array) -> PyTree:
     Args:
         draws: Numbers that were drawn, or computed from many.
         key: Any key at hand; of single numbers that are drawn side by side, one for each. Or any
-            floating-point numbers of the computation; if the first is NaN, so is the result.
+            numbers of the computation; if the first is NaN, so is the result.
     """
-    if jnp.issubdtype(key.dtype, jnp.floating):
-        nothing = jnp.where(jnp.isnan(jnp.ravel(key)[0]), jnp.nan, 0.0)
+    is_key = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    number = jnp.ravel(random.key_data(key) if is_key else key)[0]
+    if jnp.issubdtype(number.dtype, jnp.floating):
+        nothing = jnp.where(jnp.isnan(number), jnp.nan, 0.0)
     else:
-        nothing = jnp.where(jnp.ravel(random.key_data(key))[0] | 1 > 0, 0.0, jnp.nan)
+        nothing = jnp.where(number | 1 != 0, 0.0, jnp.nan)
 
     def once(leaf: Array) -> Array:
         if not jnp.issubdtype(leaf.dtype, jnp.floating):

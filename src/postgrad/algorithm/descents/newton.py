@@ -106,16 +106,20 @@ class Newton(Descent):
         longest = _LONGEST * _distance_apart(known, x)
 
         def body(i: Array, carry: PyTree) -> PyTree:
-            at, slopes = carry
+            at, last, most, slopes = carry
             slope = objective.slope(look(at))
+            # The last step of a coordinate led beyond the minimum: the next one is shorter.
+            most = jnp.where(slope * last > 0.0, 0.5 * jnp.abs(last), most)
             far = jnp.full(d, FAR)
             lane = Lane(at, jnp.zeros(()), slope, jnp.diagonal(metric), far, -far, far)
-            step = jnp.clip(quadratic_step(feasible, x.shape, lane, metric), -longest, longest)
+            step = jnp.clip(quadratic_step(feasible, x.shape, lane, metric), -most, most)
             there = feasible.project((at + step).reshape(x.shape)).ravel()
-            return jnp.where(jnp.all(jnp.isfinite(there)), there, at), slopes.at[i].set(slope)
+            there = jnp.where(jnp.all(jnp.isfinite(there)), there, at)
+            return there, there - at, most, slopes.at[i].set(slope)
 
         none = jnp.zeros((plan.iterations, d))
-        solution, slopes = lax.fori_loop(0, plan.iterations, body, (x.ravel(), none))
+        start = (x.ravel(), jnp.zeros(d), longest, none)
+        solution, _, _, slopes = lax.fori_loop(0, plan.iterations, body, start)
         before = jnp.maximum(stage.size - stage.rows, 0.0)
         moved = jnp.where(jnp.isfinite(stage.size), stage.rows / (stage.size * before), 0.0)
         expected, noise = state.variance + moved, 1.0 / plan.total
@@ -194,7 +198,9 @@ def _measured(
         move = jnp.where(jnp.arange(d) == i, width, 0.0).reshape(x.shape)
         ways = jax.vmap(objective.problem.feasible.project)(jnp.stack([x + move, x - move])) - x
         far = jnp.sum(jnp.square(ways.reshape(2, -1)), axis=1)
-        way = jnp.where(far[0] >= far[1], ways[0], ways[1]).ravel()
+        # Downhill, where the minimum is and costs bend, unless the feasible set ends there.
+        down = (slope[i] <= 0.0) == (jnp.arange(2) == 0)
+        way = ways[jnp.argmax(jnp.where(down, 1.0, 0.5) * far)].ravel()
         return way, objective.slope(look(x.ravel() + way)) - slope
 
     ways, changes = jax.vmap(probe)(index)
