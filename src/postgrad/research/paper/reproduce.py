@@ -1,7 +1,7 @@
 """Runs the paper's experiments: errors by algorithm and stage, as plain lists and numbers."""
 
+import functools
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +24,7 @@ from postgrad.research.paper.limit import LIMITS, STAGES, Limit
 from postgrad.research.paper.records import BeliefInTruth
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages, silent
+from postgrad.research.side_by_side import side_by_side
 from postgrad.research.simulation import Simulation
 
 # The figures in the paper's order.
@@ -35,8 +36,6 @@ NAMES = (*list(EXPERIMENTS)[:_before], POSTERIOR, *list(EXPERIMENTS)[_before:])
 _POSTERIORS_OF = "bayesian-sgd"
 # How many runs a curve has whose stages take long.
 _FEW = 24
-
-_SIDE_BY_SIDE = 2  # experiments
 
 # Called with the name of a figure and its part of the summary.
 Finished = Callable[[str, dict[str, Any]], None]
@@ -129,22 +128,16 @@ def reproduce(
             chosen = todo.curves[name]
             found = _experiment(name, chosen, counts[name], literal, counter, **settings)
             found["runs"] = runs
-        counter.end()
         return found
 
     first, *others = known_names(names, NAMES, "experiment")
     parts = {first: part(first)}  # alone, so that it is soon there
     finished(first, parts[first])
-    # Side by side, since a program is compiled on one core, and simulations run on all of them.
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        running = {pool.submit(part, name): name for name in others}
-        try:
-            for done in as_completed(running):
-                parts[running[done]] = done.result()
-                finished(running[done], done.result())
-        except BaseException:  # an interrupt, say: the other threads must not go on for minutes
-            counter.stop()
-            raise
+    counter.end()
+    jobs = {name: functools.partial(part, name) for name in others}
+    for name, found in side_by_side(jobs, counter):
+        parts[name] = found
+        finished(name, found)
     return {
         "experiments": {name: parts[name] for name in todo.curves},
         "posterior": parts.get(POSTERIOR, {}),

@@ -8,6 +8,7 @@ from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.beliefs.belief import Belief
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages
+from postgrad.research.side_by_side import side_by_side
 from postgrad.research.simulation import Simulation, nothing
 
 
@@ -33,6 +34,9 @@ def run_all(
     planned: Mapping[str, PlannedSimulation], seed: int, counter: RunStages
 ) -> dict[str, Simulation]:
     """Runs simulations by name: run i meets the same data noise in all of them."""
-    return {
-        name: counter.simulate(name, **plan._asdict(), seed=seed) for name, plan in planned.items()
+    jobs = {
+        name: functools.partial(counter.simulate, name, **plan._asdict(), seed=seed)
+        for name, plan in planned.items()
     }
+    found = dict(side_by_side(jobs, counter))
+    return {name: found[name] for name in planned}
