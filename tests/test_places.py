@@ -12,6 +12,7 @@ from postgrad.algorithm.descents.search.places import (
     LINES,
     LOOKS,
     along,
+    exchanges,
     fresh_places,
     places,
     window,
@@ -154,3 +155,20 @@ def test_fresh_places_fill_the_window_over_the_stages():
     for column in share.T:
         gaps = np.diff(np.concatenate([[0.0], np.sort(column), [1.0]]))
         assert gaps.max() < 0.03
+
+
+@pytest.mark.parametrize("name", ["budget", "simplex", "cube", "matrix", "reals"])
+def test_exchanges_are_feasible_and_give_up_one_coordinate(name):
+    """On a cube, whose windows are alike, nothing is lost; all coordinates have their turn."""
+    feasible, x = SETS[name]
+    x = jnp.asarray(x, float)
+    ends = window(feasible, x)
+    look = jax.jit(jax.vmap(exchanges, in_axes=(None, None, None, 0, None)))
+    at = look(feasible, x, ends, jnp.arange(1, 41), jnp.zeros((), int)).reshape(-1, *x.shape)
+    assert np.max(jax.vmap(feasible.violation)(at)) <= 1e-9
+    if name in ("cube", "matrix"):
+        flat = np.asarray(at).reshape(len(at), -1)
+        np.testing.assert_allclose(flat.sum(axis=1), float(jnp.sum(x)), rtol=1e-9)
+        given_up = (flat == 0.0).sum(axis=0)
+        assert np.all(given_up > 0)
+        assert np.all((flat == 0.0).sum(axis=1) <= 1)

@@ -6,11 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array
 
 from postgrad.algorithm.descents.descent import Stage
 from postgrad.algorithm.descents.search.looks import Kind, Schedule
 from postgrad.algorithm.descents.search.places import (
     EACH,
+    EXCHANGES,
     GROUPS,
     LATTICE,
     LINES,
@@ -51,6 +53,7 @@ class Ground:
         has_values: Whether the gradient is that of values.
         noisy: Whether slopes are not those of the sampled values, but of their expectation.
         by_coordinate: Whether each coordinate is taken or left by itself.
+        compete: Whether coordinates interact, in the cost or in the feasible set.
         kinked: Whether the cost has kinks at the same places for all draws.
         local_only: Whether other valleys may exist that nobody looks for.
         scouts: The thetas that are looked at one by one.
@@ -75,8 +78,9 @@ class Ground:
         self.has_values = objective.gradient.has_values(objective.problem, x, first(stage.thetas))
         self.noisy = objective.gradient.uses_baseline(objective.problem, x, first(stage.thetas))
         self.by_coordinate = objective.additive and x.size > 1 and self.feasible.separates
+        self.compete = x.size > 1 and not self.by_coordinate
         self.kinked = objective.has_fixed_kinks(stage.thetas, x)
-        few = x.size <= LATTICE or objective.additive
+        few = x.size <= LATTICE or self.by_coordinate
         self.local_only = not (self.has_values and few)
         m = plan.samples[0]
         self.rows = m // self.lanes
@@ -108,7 +112,7 @@ class Ground:
         singles = jnp.where(early | self.kinked, _FIRST_SINGLE, _SINGLE)
         counts = {
             Kind.HOME: 1,
-            Kind.RECALL: 2 * self.has_values,
+            Kind.RECALL: self.has_values * (2 + self._exchanges()),
             Kind.OTHER: int(self.has_values),
             Kind.SCAN: jnp.where(self.scans, self.per_group, 0),
             Kind.APART: jnp.where(self.scans, _APART, 0),
@@ -123,6 +127,10 @@ class Ground:
             probes = min(-(-d // self.groups), _PROBES)
             counts[Kind.PROBE] = jnp.where(self.scans, probes, 1)
         return Schedule(counts)
+
+    def _exchanges(self) -> Array | int:
+        """How many looks at exchanges between coordinates: see `exchanges`."""
+        return jnp.where(self.scans, EXCHANGES, 1) if self.compete else 0
 
     def _places(self) -> Places:
         found = places(self.feasible, self.x, self.stage.plan.number)

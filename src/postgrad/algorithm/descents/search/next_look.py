@@ -18,7 +18,7 @@ from postgrad.algorithm.descents.search.local_step import (
     step_along,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Look
-from postgrad.algorithm.descents.search.places import GROUPS, along
+from postgrad.algorithm.descents.search.places import GROUPS, along, exchanges
 from postgrad.algorithm.descents.search.state import Carry
 from postgrad.numerics.every_run import in_every_run
 from postgrad.numerics.small_matrices import positive_solve
@@ -136,10 +136,16 @@ def _one(on: Ground, carry: Carry, look: Look, candidate: Int[Array, ""]) -> Flo
 
 
 def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
-    """Remembered places, then new ones, by other draws every time."""
-    known = carry.others[(on.group + on.stage.plan.number) % GROUPS]
+    """Remembered places, then new ones, then exchanges, by other draws every time."""
+    number = on.stage.plan.number
+    known = carry.others[(on.group + number) % GROUPS]
     fresh = on.fresh[on.group * len(on.fresh) // on.groups]
-    return jnp.where(look.turn == 0, known, fresh)
+    places = jnp.where(look.turn == 0, known, fresh)
+    if not on.compete:
+        return places
+    x = carry.held.lane.x.reshape(on.x.shape)
+    swapped = exchanges(on.feasible, x, on.ends, number, look.turn)[(on.group + number) % GROUPS]
+    return jnp.where(look.turn < 2, places, swapped)
 
 
 def _on_line(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:

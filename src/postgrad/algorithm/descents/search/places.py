@@ -18,6 +18,8 @@ _LINE_DECADES = 4.0
 # In more dimensions so few points are no lattice.
 LATTICE = 6
 _FRESH = 4  # places that are new at every stage
+EXCHANGES = 8  # looks at exchanges in a stage that scans; others take one
+_USED = 1e-3  # a coordinate is used if it lies more than this share of its window above the low end
 # Logarithmic distances span so many decades of the window.
 _DECADES = 6.0
 # Where the set is unbounded, the window is this many times |x|, or 1, to either side.
@@ -144,6 +146,44 @@ def on_ray(
     short = 0.25 * 0.5 ** (number % 3)
     factors = jnp.stack([1.0 + long, 1.0 / (1.0 + long), 1.0 + short, 1.0 / (1.0 + short)])
     return _nearest(feasible, x, ends, origin + factors[:, None] * (x.ravel() - origin))
+
+
+def exchanges(
+    feasible: FeasibleSet,
+    x: Float[Array, "..."],
+    ends: tuple[Float[Array, " d"], Float[Array, " d"]],
+    number: Int[Array, ""],
+    turn: Int[Array, ""],
+) -> Float[Array, "groups d"]:
+    """Places at which one coordinate gives up all that it has, as a share of its window.
+
+    Another one gets a part of it, none to all, and the others get the rest in proportion. Where
+    coordinates compete, for a budget or for the same demand, and each has a fixed cost or a
+    discount, the next valley is one such exchange away.
+
+    Args:
+        feasible: The feasible set.
+        x: Where to start from.
+        ends: See `window`.
+        number: The stage; coordinates take turns.
+        turn: The number of the look.
+    """
+    low, wide = ends[0], ends[1] - ends[0]
+    share = jnp.where(wide > 0, (x.ravel() - low) / jnp.where(wide > 0, wide, 1.0), 0.0)
+    order = jnp.argsort(-share)
+    used = jnp.maximum(jnp.sum(share > _USED), 1)
+    index = ((EXCHANGES * number + turn) * GROUPS + jnp.arange(GROUPS))[:, None]
+    # irrational steps, so that all pairs have their turn whatever the number of coordinates
+    giver = order[((index * np.sqrt(0.2)) % 1.0 * used).astype(int)]
+    taker = ((index * np.sqrt(2.0)) % 1.0 * x.size).astype(int)
+    part = jnp.clip(2.0 * ((index * np.sqrt(3.0)) % 1.0) - 0.5, 0.0, 1.0)
+    here = jnp.arange(x.size)
+    given = jnp.sum(jnp.where(here == giver, share, 0.0), axis=1, keepdims=True)
+    others = jnp.where(here == giver, 0.0, share)
+    whole = jnp.sum(others, axis=1, keepdims=True)
+    more = others * (1.0 - part) * given / jnp.where(whole > 0, whole, 1.0)
+    new = others + more + jnp.where(here == taker, part * given, 0.0)
+    return _nearest(feasible, x, ends, low + wide * new)
 
 
 def _nearest(
