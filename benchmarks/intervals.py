@@ -103,12 +103,24 @@ def _poisson() -> Case:
     return Case(problem, pg.beliefs.Gamma(5.0, 0.25), 20.0, best)
 
 
+def _two_nines() -> Case:
+    """Beyond what intervals are promised for: from stage 20 on they are too narrow."""
+    problem = pg.Problem(
+        lambda x, xi: jnp.where(xi > x, 99.0 * (xi - x), x - xi),
+        lambda x, theta: dist.Normal(theta, 10.0, validate_args=False),
+        pg.feasible.Box(0.0, 500.0),
+    )
+    z = float(stats.norm.ppf(0.99))
+    return Case(problem, pg.beliefs.Normal(100.0, 15.0), 100.0, lambda theta: theta + 10.0 * z)
+
+
 CASES = {
     "lognormal": _lognormal,
     "unknown-spread": _unknown_spread,
     "pricing": _pricing,
     "quadratic": _quadratic,
     "poisson": _poisson,
+    "two-nines": _two_nines,
 }
 
 
