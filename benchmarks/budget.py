@@ -1,6 +1,7 @@
 """The default against the literal algorithm at equal simulation budgets.
 
 python benchmarks/budget.py [EXPERIMENT ...] [--budgets 1 16 256] [--runs 1000] [--horizon 1000]
+                            [--json]
 
 A budget is samples x iterations, draws of (theta, xi) a stage. postgrad has all of it as samples
 of one Newton step; the literal algorithm may spend it on iterations (K steps of one sample) or on
@@ -8,6 +9,7 @@ samples (one step of their mean), and the better of the two counts at each stage
 """
 
 import argparse
+import json
 import time
 
 import numpy as np
@@ -24,7 +26,9 @@ def main() -> None:
     parser.add_argument("--budgets", type=int, nargs="+", default=[1, 16, 256])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--horizon", type=int, default=1000)
+    parser.add_argument("--json", action="store_true", help="mean errors at the stages only")
     arguments = parser.parse_args()
+    means: dict[str, dict[int, dict[str, list[float]]]] = {}
     for name in arguments.names or list(EXPERIMENTS):
         experiment = EXPERIMENTS[name]
         instance = experiment.instance(experiment.region.feasible)
@@ -49,8 +53,14 @@ def main() -> None:
                     batch_size=experiment.batch_size,
                 )
                 errors[label] = result.errors(instance.x_star)
+            stages = [t for t in _STAGES if t <= arguments.horizon]
+            means.setdefault(name, {})[budget] = {
+                label: error.mean(axis=0)[stages].tolist() for label, error in errors.items()
+            }
+            if arguments.json:
+                continue
             print(f"{name}, budget {budget} ({time.perf_counter() - began:.0f} s)", flush=True)
-            for t in (t for t in _STAGES if t <= arguments.horizon):
+            for t in stages:
                 own = errors["postgrad"][:, t]
                 other = min((errors[key][:, t] for key in errors if key != "postgrad"), key=np.mean)
                 lead = other - own
@@ -61,6 +71,8 @@ def main() -> None:
                     f"difference {lead.mean():.4f} +- {half:.4f}{verdict}",
                     flush=True,
                 )
+    if arguments.json:
+        print(json.dumps(means))
 
 
 if __name__ == "__main__":

@@ -157,6 +157,14 @@ def limit(*names: str, runs: int, horizon: int) -> tuple[float, str]:
     return worst, f"{where}; {runs} runs"
 
 
+def few_draws() -> tuple[float, str]:
+    """The error of the default at t = 10 with 16 draws a stage, over the literal algorithm's."""
+    sizes = ("--budgets", "16", "--runs", "100", "--horizon", "10")
+    found = benchmark("budget.py", "newsvendor-independent", *sizes)["newsvendor-independent"]["16"]
+    ours, literal = found["postgrad"][0], min(found["K steps"][0], found["one step"][0])
+    return ours / literal, f"{ours:.3f} and {literal:.3f}; 100 runs"
+
+
 def testbed(*problems: str) -> tuple[float, str]:
     """The share of problems on which no data-driven competitor beats the untuned default."""
     with tempfile.TemporaryDirectory() as out:
@@ -300,6 +308,8 @@ ROWS = [
           lambda name=name: newsvendor(name)) for name in NEWSVENDORS),
     Row("newsvendor/shell", "2 million points, 100 x 1,000, seconds", "<= 25",
         newsvendor_from_the_shell),
+    Row("few-draws/newsvendor", "error with 16 draws / the literal algorithm's, t = 10", "<= 1",
+        few_draws),
     Row("quadratics/steady", "NumPy / ours, steady state, the least", ">= 2", quadratics),
     Row("observe/default", "observe / plain jitted step", "<= 2",
         lambda: observe("default", "to_plain_step")),

@@ -48,6 +48,7 @@ def assess(
     total = sum(plan.runs * plan.horizon for group in planned for plan in group.values())
     counter = RunStages(at("claims", progress), total)
     found = [*convergence.claims(summary), *unbiased.claims(runs, seed, counter)]
+    counter.end()
     for module, group in zip(modules, planned, strict=True):
         found += module.claims(run_all(group, seed, counter))
         if module is independent_data:
