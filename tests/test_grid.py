@@ -14,6 +14,7 @@ from test_beliefs import POINTS, PRIOR, batches, learn
 import postgrad as pg
 from postgrad import errors
 from postgrad.beliefs.grid.weights import LogWeights
+from postgrad.problem.batch import Batch
 
 
 def test_grid_is_bayes_rule_by_brute_force():
@@ -187,3 +188,12 @@ def test_a_draw_is_the_first_point_at_which_the_running_sum_exceeds_u(n):
     values[1] = np.nan
     _, valid = LogWeights(jnp.asarray(values)).pick_among(jnp.asarray(which), jnp.asarray(u))
     np.testing.assert_array_equal(valid, which != 1)
+
+
+def test_an_empty_batch_teaches_nothing():
+    """Densities of no rows must not be asked for."""
+    before = pg.beliefs.Grid([1.0, 2.0, 3.0])
+    nothing = Batch(jnp.zeros(()), jnp.zeros(0), jnp.zeros(0))
+    after, foreseen = before.predict_and_update(normal, nothing)
+    assert foreseen.shape == (0,)
+    np.testing.assert_allclose(after.probabilities, before.probabilities, rtol=1e-12)

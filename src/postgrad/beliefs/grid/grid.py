@@ -107,9 +107,9 @@ class Grid(BeliefWithMemory):
     def predict_and_update(
         self, likelihood: Model, batch: Batch, key: Array | None = None
     ) -> tuple[Self, Float[Array, " D"]]:
-        """Both from one computation of the densities at all points, unless rows are very many."""
+        """Both from one computation of all densities, unless rows are none or very many."""
         weights = self.weights
-        if not isinstance(weights, LogWeights) or len(batch.y) > MOST_ROWS:
+        if not isinstance(weights, LogWeights) or not 0 < len(batch.y) <= MOST_ROWS:
             return super().predict_and_update(likelihood, batch, key)
         densities = partial(log_densities, likelihood, self.points, batch.x)
         # Of several beliefs that share points and batch, `Adaptive` say, computed once for all.
