@@ -104,7 +104,7 @@ def _poisson() -> Case:
 
 
 def _two_nines() -> Case:
-    """Beyond what intervals are promised for: from stage 20 on they are too narrow."""
+    """A high service level: few draws of a single theta lie beside the decision."""
     problem = pg.Problem(
         lambda x, xi: jnp.where(xi > x, 99.0 * (xi - x), x - xi),
         lambda x, theta: dist.Normal(theta, 10.0, validate_args=False),

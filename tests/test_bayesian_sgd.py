@@ -322,6 +322,13 @@ def test_bad_settings_are_refused(options, error):
         pg.BayesianSGD(ONE.problem, **options)
 
 
+@pytest.mark.parametrize("batch", [np.zeros(0), np.float64(3.0)])
+def test_a_batch_has_rows(batch):
+    algorithm = paper()
+    with pytest.raises(errors.BatchError, match="rows along the leading axis"):
+        algorithm.step(algorithm.init(pg.beliefs.Grid(ONE.points), 1.0), batch)
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -63,6 +63,23 @@ def test_interval_of_the_optimal_decision(square):
     np.testing.assert_allclose([square.low, square.high], [MEAN - half, MEAN + half], atol=0.1)
 
 
+def test_intervals_where_few_draws_of_a_theta_lie_beside_the_decision():
+    """At a service level of .99 the cost of one theta, by its 64 draws, is straight around x."""
+    stock = pg.Problem(
+        lambda x, xi: jnp.where(xi > x, 99.0 * (xi - x), x - xi), demand, pg.feasible.Box(-50, 50)
+    )
+    data = np.random.default_rng(0).normal(MEAN, NOISE, 40)
+    algorithm = pg.BayesianSGD(stock)
+    state, widths = algorithm.init(pg.beliefs.Normal(MEAN, 3.0), 5.0), []
+    for t, y in enumerate(data, start=1):
+        state, ahead = step(algorithm, state, jnp.asarray(y)[None])
+        exact = 2 * stats.norm.ppf(0.975) / np.sqrt(1 / 3.0**2 + t / NOISE**2)
+        widths.append(float(ahead.high - ahead.low) / exact)
+    # a little wide is safe; without a least curvature of single thetas it is .83
+    assert np.mean(widths[:10]) == pytest.approx(1.0, abs=0.1)
+    assert 0.9 < np.mean(widths[10:]) < 1.3
+
+
 def test_spread_of_the_cost_with_theta_known(square):
     """Var w (x - xi)^2 = w^2 (2 v^2 + 4 v (x - theta)^2), averaged over theta."""
     exact = WEIGHT * np.sqrt(2 * NOISE**4 + 4 * NOISE**2 * SCALE**2)

@@ -37,7 +37,7 @@ from postgrad.algorithm.separable_cost import adds_at, adds_over_coordinates, ad
 from postgrad.algorithm.surprise import Surprise, surprise
 from postgrad.beliefs.belief import Belief, check_belief, first
 from postgrad.beliefs.statistics_in_force import statistics_hold
-from postgrad.errors import SettingError
+from postgrad.errors import BatchError, SettingError
 from postgrad.numerics.lattice_keys import purpose
 from postgrad.numerics.validate import as_count, as_key, on_device
 from postgrad.problem.batch import Batch
@@ -278,7 +278,12 @@ class BayesianSGD(Policy):
             batch: y_{t,1}, ..., y_{t,D} along the leading axis.
             weight: How much each observation counts; all once, if not given.
             x: The decision in force when the batch arose; the last one issued, if not given.
+
+        Raises:
+            BatchError: If the batch has no rows.
         """
+        if np.shape(batch)[:1] in ((), (0,)):
+            raise BatchError(f"a batch has its rows along the leading axis, got {np.shape(batch)}")
         seen = Batch(state.decision if x is None else x, batch, weight)
         state, learned = self.learn(state, seen)
         state, descended = self.descend(state, seen.size)

@@ -20,6 +20,9 @@ from postgrad.algorithm.descents.search.next_look import is_idle
 from postgrad.algorithm.descents.search.state import Carry
 from postgrad.algorithm.sampled_objective import Reading
 
+# The least curvature of a single theta's cost, as a share of that of all.
+_STRAIGHTEST = 0.25
+
 
 def with_lanes(on: Ground, carry: Carry, after: Carry, seen: Seen, reading: Reading) -> Carry:
     """What is known of lanes after a look, if it was one of theirs.
@@ -83,6 +86,9 @@ def _after(on: Ground, carry: Carry, values: Float[Array, " L"], slopes: Array) 
     # At a kink any curvature can be met; that of the last steps must not hold thetas fast.
     usual = 4.0 * jnp.sqrt(jnp.mean(jnp.square(slopes), axis=0)) / on.state.reach
     most = jnp.where(begins & (on.stage.plan.number > 1) & (usual > 0), usual, jnp.inf)
-    return lanes._replace(
-        bend=jnp.minimum(bend, most), reach=jnp.where(fresh, spacing, lanes.reach)
-    )
+    bend = jnp.minimum(bend, most)
+    if not on.kinked:
+        # Between two kinks of a theta's few draws its cost is straight, where that of all is not.
+        least = jnp.where(look.is_of(Kind.SCOUT), _STRAIGHTEST * carry.held.lane.bend, 0.0)
+        bend = jnp.maximum(bend, jnp.minimum(least, most))
+    return lanes._replace(bend=bend, reach=jnp.where(fresh, spacing, lanes.reach))
