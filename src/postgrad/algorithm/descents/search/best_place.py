@@ -18,12 +18,18 @@ from postgrad.algorithm.descents.search.looks import Kind, Look, Seen, known_err
 from postgrad.algorithm.descents.search.places import GROUPS
 from postgrad.algorithm.descents.search.state import Carry, Held
 
+# Where the cost jumps and coordinates interact: of how many places around the middle is taken, and
+# how long the next step is, after one that was taken or failed.
+_BEST = (1, 8)
+_LONGER, _SHORTER = 1.5, 0.6
+
 
 def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) -> Carry:
     """The best place by all draws, and what is known around it."""
     look, held, lanes, candidate = carry.look, carry.held, carry.lanes, carry.candidate
     good, taken = judgement.good, judgement.taken
-    near, judge = look.is_of(Kind.NEAR), look.is_of(Kind.JUDGE)
+    explores = on.explores(look, carry)
+    near, judge = look.is_of(Kind.NEAR) & ~explores, look.is_of(Kind.JUDGE)
     move = look.at[0] - held.lane.x
     lane = after_look(
         held.lane,
@@ -51,8 +57,16 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         bend=jnp.where(from_lane, lanes.bend[candidate], lane.bend),
         reach=jnp.where(from_lane, lanes.reach[candidate], lane.reach),
     )
-    tried = (jnp.arange(on.x.size) == look.turn % on.x.size) & near & ~carry.explained
-    compass = jnp.where(tried, carry.compass * jnp.where(good, 1.5, -0.5), carry.compass)
+    tried, aside, better = near & ~carry.explained, carry.aside, carry.better
+    if on.roams:
+        found, gain = _best_around(carry, seen)
+        aside = jnp.where(explores, found, aside)
+        better = jnp.where(explores, gain, 0.0)
+        failed = (tried & ~good) | (explores & (better >= 0.0))
+        compass = carry.compass * jnp.where(failed, _SHORTER, jnp.where(tried, _LONGER, 1.0))
+    else:
+        tried = tried & (jnp.arange(on.x.size) == look.turn % on.x.size)
+        compass = jnp.where(tried, carry.compass * jnp.where(good, 1.5, -0.5), carry.compass)
     compass = jnp.where(look.is_of(Kind.HOME, Kind.COMPOSE) | from_lane, 0.5 * lane.reach, compass)
     away = look.is_of(Kind.OTHER, Kind.COMPOSE) | (judge & (candidate > 0))
     switched = good & away & judgement.elsewhere
@@ -72,11 +86,26 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         jnp.where(good, judgement.values, held.values),
         jnp.where(taken, seen.slopes, held.slopes),
         jnp.where(taken, seen.plain, held.plain),
+        jnp.where(good, seen.each, held.each),
     )
     return carry._replace(
-        held=held, slack=judgement.slack, matrix=matrix, compass=compass, others=others,
-        composed=composed, gains=gains, switched=carry.switched | switched,
+        held=held, slack=judgement.slack, matrix=matrix, compass=compass, aside=aside,
+        better=better, others=others, composed=composed, gains=gains,
+        switched=carry.switched | switched,
     )  # fmt: skip
+
+
+def _best_around(carry: Carry, seen: Seen) -> tuple[Float[Array, " d"], Float[Array, ""]]:
+    """The best of the places around, in turns the middle of the best few, and what that saves.
+
+    At a sharp edge one place is best; where each draw has an edge of its own, the best by the few
+    draws of one lane may be so by chance.
+    """
+    look = carry.look
+    lower = jnp.where(jnp.isfinite(seen.each), seen.each - carry.held.each, jnp.inf)
+    count = jnp.asarray(_BEST)[look.turn // 2 % len(_BEST)]
+    weight = (jnp.argsort(jnp.argsort(lower)) < count) / count
+    return weight @ look.at, jnp.minimum(jnp.min(lower), 0.0)
 
 
 def _knows_nothing(on: Ground, look: Look) -> Bool[Array, ""]:

@@ -6,10 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from postgrad.algorithm.descents.descent import Stage
-from postgrad.algorithm.descents.search.looks import Kind, Schedule
+from postgrad.algorithm.descents.search.looks import Kind, Look, Schedule
 from postgrad.algorithm.descents.search.places import (
     EACH,
     EXCHANGES,
@@ -23,7 +23,13 @@ from postgrad.algorithm.descents.search.places import (
     places,
     window,
 )
-from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Track, lane_count, root
+from postgrad.algorithm.descents.search.state import (
+    FEWEST_SCOUTS,
+    Carry,
+    Track,
+    lane_count,
+    root,
+)
 from postgrad.beliefs.belief import first
 from postgrad.numerics.lattice_keys import purpose
 from postgrad.problem.problem import Decision
@@ -54,6 +60,7 @@ class Ground:
         noisy: Whether slopes are not those of the sampled values, but of their expectation.
         by_coordinate: Whether each coordinate is taken or left by itself.
         compete: Whether coordinates interact, in the cost or in the feasible set.
+        roams: Whether steps where the cost jumps go in all directions: see `explores`.
         kinked: Whether the cost has kinks at the same places for all draws.
         local_only: Whether other valleys may exist that nobody looks for.
         scouts: The thetas that are looked at one by one.
@@ -79,6 +86,7 @@ class Ground:
         self.noisy = objective.gradient.uses_baseline(objective.problem, x, first(stage.thetas))
         self.by_coordinate = objective.additive and x.size > 1 and self.feasible.separates
         self.compete = x.size > 1 and not self.by_coordinate
+        self.roams = self.compete and self.has_values
         self.kinked = objective.has_fixed_kinks(stage.thetas, x)
         few = x.size <= LATTICE or self.by_coordinate
         self.local_only = not (self.has_values and few)
@@ -105,6 +113,16 @@ class Ground:
         if not objective.additive:
             together = on_ray(self.feasible, x, self.ends, t)
             self.fresh = jnp.stack([self.fresh, together], axis=1).reshape(-1, x.size)
+
+    def explores(self, look: Look, carry: Carry) -> Bool[Array, ""]:
+        """Whether lanes look at places around the best one, since the cost jumps.
+
+        Where coordinates interact, no step along one of them follows the edge of a jump. If such
+        a look has found a lower place, the next one is at that place, by all draws.
+        """
+        if not self.roams:
+            return jnp.asarray(False)
+        return look.is_of(Kind.NEAR) & ~carry.explained & (carry.better >= 0.0)
 
     def _schedule(self) -> Schedule:
         plan, d = self.stage.plan, self.x.size

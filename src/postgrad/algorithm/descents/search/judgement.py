@@ -50,7 +50,8 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
         seen: What it saw.
     """
     look, held = carry.look, carry.held
-    near, finite = look.is_of(Kind.NEAR), jnp.isfinite(seen.value)
+    explores, finite = on.explores(look, carry), jnp.isfinite(seen.value)
+    near = look.is_of(Kind.NEAR) & ~explores
     move = look.at[0] - held.lane.x
     elsewhere = jnp.any(jnp.abs(move) > held.lane.reach)
     explained = _explained(carry, seen, move) if on.has_values else jnp.asarray(True)
@@ -59,7 +60,7 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
         lower = _is_lower(carry, seen, on.noisy)
     else:
         lower = jnp.sum(seen.slope * move) <= -0.25 * jnp.sum(held.lane.slope * move)
-    single = look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.NEAR)
+    single = look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE) | near
     far_enough = elsewhere | ~look.is_of(Kind.OTHER)
     good = look.is_of(Kind.HOME) | (single & finite & lower & far_enough)
     if not on.by_coordinate:

@@ -79,6 +79,7 @@ class Seen(NamedTuple):
         slope: Its gradient by all draws.
         plain: The gradient of the plain mean over theta, whatever the risk.
         size: The mean absolute cost.
+        each: The mean cost of each lane; empty where nobody asks.
     """
 
     values: Float[Array, " G"]
@@ -87,6 +88,7 @@ class Seen(NamedTuple):
     slope: Float[Array, " d"]
     plain: Float[Array, " d"]
     size: Float[Array, ""]
+    each: Float[Array, " l"]
 
 
 def tame(slope: Array) -> Array:

@@ -35,7 +35,8 @@ def look_around(on: Ground) -> Carry:
     if on.kinked and on.x.size == 1:
         unknown = jnp.asarray(jnp.nan)
         lane = lane._replace(across=Across(unknown[None], unknown, unknown[None]))
-    held = Held(lane, jnp.full(on.groups, jnp.inf), none, zeros)
+    nobody = jnp.zeros(lanes if on.roams else 0)
+    held = Held(lane, jnp.full(on.groups, jnp.inf), none, zeros, nobody)
     start = Carry(
         look=on.schedule.look(jnp.zeros((), jnp.int32), jnp.broadcast_to(x, (lanes, d))),
         held=held,
@@ -45,6 +46,8 @@ def look_around(on: Ground) -> Carry:
         matrix=state.matrix,
         step=zeros,
         compass=0.5 * state.reach,
+        aside=x,
+        better=jnp.zeros(()),
         explained=state.explained | on.scans,
         jumped=~state.explained,
         stepped=jnp.asarray(False),
@@ -86,7 +89,7 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     values = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.values), jnp.inf, seen.values)
     lower = seen.values - carry.held.values
     lowest = jnp.argmin(jnp.where(jnp.isnan(lower), jnp.inf, lower))
-    home, near = look.is_of(Kind.HOME), look.is_of(Kind.NEAR)
+    home, near = look.is_of(Kind.HOME), look.is_of(Kind.NEAR) & ~on.explores(look, carry)
     recall = look.is_of(Kind.RECALL) & (lower[lowest] < carry.hope)
     single = home | near | look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE)
     changed = jnp.abs(jnp.log(after.held.lane.bend / carry.held.lane.bend))
@@ -126,4 +129,7 @@ def _seen(on: Ground, reading: Reading) -> Seen:
         slope=tame(on.objective.slope(reading)),
         plain=tame(jnp.mean(reading.gradients, axis=0)),
         size=jnp.mean(jnp.abs(reading.costs)),
+        each=(
+            jnp.mean(reading.costs.reshape(on.rows, on.lanes), axis=0) if on.roams else jnp.zeros(0)
+        ),
     )

@@ -18,7 +18,7 @@ from postgrad.algorithm.descents.search.local_step import (
     step_along,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Look
-from postgrad.algorithm.descents.search.places import GROUPS, along, exchanges
+from postgrad.algorithm.descents.search.places import GROUPS, along, around, exchanges
 from postgrad.algorithm.descents.search.state import Carry
 from postgrad.numerics.every_run import in_every_run
 from postgrad.numerics.small_matrices import positive_solve
@@ -27,6 +27,9 @@ from postgrad.numerics.small_matrices import positive_solve
 # of what their slopes promised at first.
 _LITTLE, _LITTLE_APART = 1e-2, 1e-3
 _AT_KINK = 1e-7  # the same beside a kink, as a share of the cost
+# Where the cost jumps and coordinates interact: steps too short to go on, as a share of the reach,
+# and how the looks of a stage are numbered among those of all stages.
+_SHORT, _TURNS = 1e-3, 1 << 16
 
 
 def is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
@@ -43,6 +46,9 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     steps_next = look.is_of(Kind.OTHER, Kind.NEAR) | look.begins(Kind.SCOUT)
     step = lax.cond(steps_next, lambda: _step(on, carry, look), lambda: carry.step)
     rested = _rests(on, carry, step) | _is_patience_over(on, carry, look)
+    if on.roams:
+        short = jnp.all(jnp.abs(carry.compass) <= _SHORT * on.state.reach)
+        rested = jnp.where(carry.explained, rested, short)
     rested = carry.rested | (look.is_of(Kind.NEAR) & rested)
     look = on.schedule.look(_skipped(on, carry._replace(look=look, rested=rested)), look.at)
     begins = look.begins(Kind.SCAN) | look.begins(Kind.SCOUT)
@@ -103,7 +109,8 @@ def _is_patience_over(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
     gone, expected = (
         jnp.sum(lane.bend * jnp.square(way)) for way in (lane.x - on.x.ravel(), on.state.reach)
     )
-    return (look.turn >= on.patience) & (gone <= expected) & ~on.begins
+    jumps = carry.jumped & on.roams
+    return (look.turn >= on.patience) & (gone <= expected) & ~on.begins & ~jumps
 
 
 def _scouts_rest(carry: Carry) -> Bool[Array, ""]:
@@ -132,7 +139,27 @@ def _one(on: Ground, carry: Carry, look: Look, candidate: Int[Array, ""]) -> Flo
     one = jnp.where(look.is_of(Kind.JUDGE), carry.lanes.x[candidate], one)
     one = jnp.where(look.is_of(Kind.OTHER), carry.recalled, one)
     one = jnp.where(look.is_of(Kind.COMPOSE), carry.composed, one)
-    return jnp.broadcast_to(one, (on.lanes, on.x.size))
+    one = jnp.broadcast_to(one, (on.lanes, on.x.size))
+    if not on.roams:
+        return one
+    explores = on.explores(look, carry)
+    return lax.cond(
+        in_every_run(~explores),
+        lambda: one,
+        lambda: jnp.where(explores, _around(on, carry, look), one),
+    )
+
+
+def _around(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
+    """Places around the best one, where the cost jumps, in other directions every time."""
+    x = carry.held.lane.x.reshape(on.x.shape)
+    number = on.stage.plan.number + _TURNS * look.turn
+    # A coordinate that could not move may have lost its reach: every other look has a common one.
+    wide = on.ends[1] - on.ends[0]
+    own = jnp.abs(carry.compass)
+    common = wide * jnp.max(own / jnp.where(wide > 0, wide, 1.0))
+    lengths = jnp.where(look.turn % 2 == 0, own, common)
+    return around(on.feasible, x, lengths, number, on.lanes)
 
 
 def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
@@ -182,8 +209,13 @@ def _downhill(on: Ground, carry: Carry) -> Float[Array, " d"]:
 
 
 def _along_compass(on: Ground, carry: Carry, look: Look) -> Float[Array, " d"]:
-    """The step from the best place along one coordinate, where slopes explain nothing."""
+    """The step from the best place where slopes explain nothing.
+
+    Along one coordinate at a time; where coordinates interact, to the best place around.
+    """
     x, d = carry.held.lane.x, on.x.size
+    if on.roams:
+        return carry.aside - x
     goal = x + jnp.where(jnp.arange(d) == look.turn % d, carry.compass, 0.0)
     return on.feasible.project(goal.reshape(on.x.shape)).ravel() - x
 

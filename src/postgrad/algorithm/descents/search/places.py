@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtri
 from jaxtyping import Array, Float, Int
 
 from postgrad.problem.feasible.feasible_set import FeasibleSet
@@ -184,6 +185,31 @@ def exchanges(
     more = others * (1.0 - part) * given / jnp.where(whole > 0, whole, 1.0)
     new = others + more + jnp.where(here == taker, part * given, 0.0)
     return _nearest(feasible, x, ends, low + wide * new)
+
+
+def around(
+    feasible: FeasibleSet,
+    x: Float[Array, "..."],
+    lengths: Float[Array, " d"],
+    number: Int[Array, ""],
+    count: int,
+) -> Float[Array, "count d"]:
+    """Places around x: opposite pairs in directions that are spread evenly over the sphere.
+
+    Args:
+        feasible: The feasible set.
+        x: The centre.
+        lengths: How far places are from it, for each coordinate.
+        number: Other numbers, other directions.
+        count: How many places.
+    """
+    pairs = max(count // 2, 1)
+    index = (pairs * number + jnp.arange(pairs))[:, None]
+    normal = ndtri(jnp.clip((0.5 + index * _steps(x.size)) % 1.0, 1e-9, 1.0 - 1e-9))
+    ways = normal / jnp.sqrt(jnp.sum(jnp.square(normal), axis=1, keepdims=True))
+    goals = x.ravel() + jnp.abs(lengths) * jnp.concatenate([ways, -ways])[:count]
+    metric = jnp.maximum(jnp.abs(lengths), 1e-150).reshape(x.shape) ** -2.0
+    return jax.vmap(lambda goal: feasible.project(goal.reshape(x.shape), metric).ravel())(goals)
 
 
 def _nearest(

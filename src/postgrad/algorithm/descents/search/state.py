@@ -28,12 +28,14 @@ class Held(NamedTuple):
         values: F there by each group of draws.
         slopes: Its slope by each group.
         plain: The slope of the plain mean over theta, whatever the risk.
+        each: F by each lane; empty where nobody asks.
     """
 
     lane: Lane
     values: Float[Array, " G"]
     slopes: Float[Array, "G d"]
     plain: Float[Array, " d"]
+    each: Float[Array, " l"]
 
 
 class Track(eqx.Module):
@@ -67,7 +69,10 @@ class Carry(NamedTuple):
         candidate: The group whose best place is looked at by all draws.
         matrix: The curvature of F, where coordinates interact; else empty.
         step: From the best place to where F is likely to be least.
-        compass: The next step along each coordinate, where values alone are believed.
+        compass: Where values alone are believed: the next step along each coordinate; where
+            coordinates interact, how long steps are.
+        aside: The best of the places around the best one that lanes have looked at.
+        better: By how much F is lower there, by the same lane; negative if it is.
         explained: Whether slopes explain how values change.
         jumped: Whether they did not at any look.
         stepped: Whether the last step from the best place was taken.
@@ -95,6 +100,8 @@ class Carry(NamedTuple):
     matrix: Float[Array, "k k"]
     step: Float[Array, " d"]
     compass: Float[Array, " d"]
+    aside: Float[Array, " d"]
+    better: Float[Array, ""]
     explained: Bool[Array, ""]
     jumped: Bool[Array, ""]
     stepped: Bool[Array, ""]
