@@ -162,7 +162,8 @@ def pytest_collection_modifyitems(items):
     items.sort(key=place)
     sampled = defaultdict(list)
     for item in items:
-        if mark := item.get_closest_marker("sample"):
+        mark = item.get_closest_marker("sample")
+        if mark and not item.get_closest_marker("slow"):
             sampled[item.nodeid.partition("[")[0], *mark.args].append(item)
     for (test, count), cases in sampled.items():
         for item in set(cases) - set(drawn(test, cases, count)):
