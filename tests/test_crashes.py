@@ -13,7 +13,7 @@ def shim(tmp_path_factory):
     return compiled("recorded_disk", tmp_path_factory.mktemp("shim"))
 
 
-@pytest.mark.parametrize(("kind", "points"), [("crash", 50), ("power", 75)])
+@pytest.mark.parametrize(("kind", "points"), [("crash", 50), ("power", 150)])
 def test_what_was_acknowledged_is_there_and_nothing_else(shim, tmp_path, kind, points):
     total = totals_under(shim, "recorded_disk", tmp_path, kind, points, 1)
     assert total["points"] == points
