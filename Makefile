@@ -20,8 +20,7 @@ test-all: check  ## The same with everything that is slow: before each release.
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports & layers=$$!; $(BIN)/mypy && wait $$layers
 
 bench: $(READY)  ## Timings against plain NumPy, as ratios within one run.
 	$(BIN)/python benchmarks/quadratics.py

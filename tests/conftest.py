@@ -28,6 +28,9 @@ if version("jax").startswith("0.10."):  # a flag that XLA does not know ends the
         "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     )
 QUICKLY = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") != "0"
+# JAX writes the lines of Python that each operation comes from into a program, down to pytest's
+# own; XLA carries them through all its passes, for an eighth of the time that compiling takes.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 
 import jax  # noqa: E402
 
@@ -159,7 +162,8 @@ def pytest_collection_modifyitems(items):
     items.sort(key=place)
     sampled = defaultdict(list)
     for item in items:
-        if mark := item.get_closest_marker("sample"):
+        mark = item.get_closest_marker("sample")
+        if mark and not item.get_closest_marker("slow"):
             sampled[item.nodeid.partition("[")[0], *mark.args].append(item)
     for (test, count), cases in sampled.items():
         for item in set(cases) - set(drawn(test, cases, count)):

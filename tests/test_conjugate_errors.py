@@ -110,7 +110,7 @@ def poisson(x, theta):
     return dist.Poisson(theta * x)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("belief", "model", "bad", "row"),
     [

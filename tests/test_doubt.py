@@ -17,7 +17,7 @@ from test_store import fill
 from postgrad import errors
 from postgrad.store import schema
 
-FAULTS = int(os.environ.get("POSTGRAD_FAULTS", "48"))
+FAULTS = int(os.environ.get("POSTGRAD_FAULTS", "24"))
 
 
 class FailingConnection:

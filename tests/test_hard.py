@@ -24,8 +24,11 @@ NAMES = (
     "unlike-units",
     "three-branches",
     "screws-and-machines",
-    "twenty-on-a-budget",
-    "fifty-on-a-simplex",
+    # Many coordinates, whose brute force takes longest.
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("twenty-on-a-budget", "fifty-on-a-simplex")
+    ),
     "rosenbrock-5",
     "egg-tray",
     "three-grids",

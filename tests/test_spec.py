@@ -96,7 +96,7 @@ COSTS = {
 PAIRS = [*itertools.product(MODELS, ["grid"]), *((model, "conjugate") for model in CONJUGATE)]
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("model", "kind"), PAIRS)
 def test_every_word_of_the_vocabulary_means_something(model, kind):
     """Each model learns with each of its beliefs; each cost is met on the way."""

@@ -1,5 +1,7 @@
 """Draws that are spread over the tails, and keys that draw given numbers."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,11 +20,21 @@ from postgrad.numerics.lattice_keys import lattice_bits, lattice_keys, mirrored,
 SHARE, COUNT = 0.2, 2**16
 
 
+stretched = jax.jit(tails.stretched, static_argnums=1)
+balanced = jax.jit(tails.balanced, static_argnums=(1, 2))
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def lattice(key, count, d):
+    """Points of a lattice in the unit cube."""
+    return lattice_bits(key, count, d) * 2.0**-64
+
+
 @pytest.fixture(scope="module")
 def points():
     """v at the middles of equal intervals, u(v) and its density."""
     v = (np.arange(COUNT) + 0.5) / COUNT
-    u, density = jax.jit(tails.stretched, static_argnums=1)(v, SHARE)
+    u, density = stretched(v, SHARE)
     return v, np.asarray(u), np.asarray(density)
 
 
@@ -64,8 +76,7 @@ def test_weighted_means_are_those_of_uniform_numbers(points, f, exact):
 
 def test_few_points_reach_far_out():
     """Of 128 points of a lattice, evenly spread ones would leave events of 1e-6 unseen."""
-    v = lattice_bits(random.key(3), 128, 1) * 2.0**-64
-    u, density = tails.stretched(v, SHARE)
+    u, density = map(np.asarray, stretched(lattice(random.key(3), 128, 1), SHARE))
     assert np.sum(u < 1e-6) >= 2
     assert np.mean((u < 1e-6) / density) == pytest.approx(1e-6, rel=0.6)
     np.testing.assert_allclose(np.mean(1 / density), 1.0, rtol=1e-3)
@@ -108,17 +119,19 @@ def test_keys_of_a_table_refuse_anything_else(use):
 def test_mirrored_keys_draw_the_rest_of_one_also_after_a_split():
     keys = lattice_keys(random.key(5), (32,))
 
+    @jax.jit
+    @jax.vmap
     def draws(key):
         low, high = random.split(key)
         deep = random.fold_in(random.split(high, 3)[2], 4)
         ways = [random.uniform(one, (2,)) for one in (key, low, high, deep)]
         return jnp.concatenate(ways), random.normal(low)
 
-    u, z = jax.vmap(draws)(keys)
-    other, opposite = jax.vmap(draws)(mirrored(keys))
+    u, z = map(np.asarray, draws(keys))
+    other, opposite = map(np.asarray, draws(mirrored(keys)))
     np.testing.assert_allclose(u + other, 1.0, atol=1e-12)
     np.testing.assert_allclose(z, -opposite, atol=1e-9)
-    again, _ = jax.vmap(draws)(mirrored(mirrored(keys)))
+    again, _ = draws(mirrored(mirrored(keys)))
     np.testing.assert_array_equal(again, u)
     assert np.ptp(u, axis=0).min() > 0.9  # and are not all alike
 
@@ -207,8 +220,8 @@ def test_what_is_summed_over_needs_none():
 @pytest.mark.parametrize(("rows", "columns"), [(8, 256), (4, 512), (2, 1024)])
 def test_weights_that_are_divided_by_their_mean_keep_the_distribution(rows, columns):
     """The draws of each theta count as much as those of any other, and together they are as u."""
-    v = tails.balanced(lattice_bits(random.key(3), rows * columns, 1) * 2.0**-64, SHARE, rows)
-    u, density = (np.asarray(each).reshape(rows, columns) for each in tails.stretched(v, SHARE))
+    v = balanced(lattice(random.key(3), rows * columns, 1), SHARE, rows)
+    u, density = (np.asarray(each).reshape(rows, columns) for each in stretched(v, SHARE))
     weights = 1.0 / density
     weights = weights / weights.mean(axis=0)
     for level in (1e-4, 0.01, 0.25, 0.5, 0.75, 0.9, 0.99):
@@ -223,7 +236,7 @@ def test_points_of_several_numbers_are_distributed_as_their_weights_say(d):
     points = jax.jit(lambda v: tails.stretched_along(v, turn, 0.3))
     found, beyond = [], []
     for seed in range(16):
-        v = lattice_bits(random.key(seed), rows * columns, d) * 2.0**-64
+        v = lattice(random.key(seed), rows * columns, d)
         u, density = (np.asarray(each) for each in points(v))
         together = stats.norm.cdf(stats.norm.ppf(u).sum(axis=1) / np.sqrt(d))
         each = np.stack([u[:, 0], u[:, -1], together])
