@@ -22,7 +22,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import with_room
-from postgrad.engine.compiling import compiled_well
+from postgrad.engine.compiling import compiled_soon
 from postgrad.monitoring.assumptions import (
     AssumptionFailedError,
     AssumptionWarning,
@@ -43,7 +43,7 @@ Progress = Callable[[str, int, int], None]
 # Progress is reported after every call.
 _ON_CPU, _ELSEWHERE = (50, 100), (5000, 250)
 # Chunks of streams on a CPU if there are few of them, and how many are few.
-_FEW = (8, 24)
+_FEW = (10, 30)
 
 
 class Streams(NamedTuple):
@@ -254,4 +254,4 @@ def _compile(parts: Any, states: PyTree, own: PyTree, length: int) -> Callable[.
         )
         return lax.fori_loop(0, count, body, (states, blank))
 
-    return compiled_well(program).lower(numbers, states, own, 1, 1).compile()
+    return compiled_soon(program).lower(numbers, states, own, 1, 1).compile()
