@@ -1,7 +1,8 @@
 """How XLA compiles programs of one stream and of many, on a processor.
 
-*Streams.* XLA's newer way to emit code takes up to twice as long as its older one, and the code is
-no faster for it where draws are computed once (`numerics.draw_barrier`).
+*One stream, and simulations.* XLA's newer way to emit code takes up to twice as long as its older
+one, and the code is no faster for it where draws are computed once (`numerics.draw_barrier`).
+Backtests keep the newer one: the other rounds differently, and totals change in the fourth digit.
 
 *Few numbers.* To learn from a batch takes milliseconds where the belief has few numbers, however it
 is compiled. Not optimised at all it takes up to twice as long, and a third of the time to compile.
@@ -49,6 +50,11 @@ class CompiledBySize:
         """What the function returns."""
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(arguments))
         return (self.of_few if size <= _SMALL else self.of_many)(*arguments)
+
+
+def compiled_well(function: Callable[..., Any]) -> Any:
+    """The same by the newer code generator, for backtests."""
+    return jax.jit(function, compiler_options=_known(_SUMS_IN_PLACE, (_LEVEL, 1)))
 
 
 @contextlib.contextmanager
