@@ -386,7 +386,7 @@ def test_counts_are_checked():
 def test_claims_use_the_programs_of_the_figures(monkeypatch):
     """What is simulated for a figure and for a claim is compiled once."""
     reproduce(["quadratic-1d-independent"], algorithms=["bayesian-sgd", "known"], runs=2, horizon=3)
-    monkeypatch.setattr(bulk, "compiled_well", None)
+    monkeypatch.setattr(bulk, "compiled_soon", None)
     planned = independent_data.simulations(1)
     names = [f"quadratic-1d-independent: {key}" for key in ("bayesian-sgd", "known")]
     shorter = {name: planned[name]._replace(runs=2, horizon=3) for name in names}

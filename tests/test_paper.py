@@ -240,7 +240,7 @@ def test_nothing_but_divergence_can_still_be_drawn(tmp_path):
 
 
 def test_what_takes_long_has_fewer_runs():
-    for runs, asked, fewer in ((100, None, 24), (7, None, 7), (100, 60, 60), (50, 60, 50)):
+    for runs, asked, fewer in ((100, None, 20), (7, None, 7), (100, 60, 60), (50, 60, 50)):
         counts = run_counts("newsvendor-dependent", runs, asked)
         assert counts["postgrad"] == counts[LIMIT] == fewer
         assert counts["bayesian-sgd"] == counts["mle"] == counts["known"] == runs

@@ -235,8 +235,15 @@ def test_a_law_of_a_user_with_draws_of_its_own_keeps_them():
     assert by_inversion(law) is law
     wrapped = law.expand([3]).to_event(1)
     assert by_inversion(wrapped) is wrapped
-    normal = dist.Normal(jnp.zeros(2), 1.0).to_event(1)
-    assert by_inversion(normal) is normal
+    inverted = dist.Laplace(jnp.zeros(2), 1.0).to_event(1)
+    assert by_inversion(inverted) is inverted
+
+
+def test_normal_draws_are_those_of_numpyro():
+    law = dist.Normal(jnp.asarray([1.0, -20.0]), jnp.asarray([0.5, 3.0])).to_event(1)
+    for key in (random.key(3), lattice_keys(random.key(3), (4,))[2]):
+        draws = by_inversion(law).sample(key, (5,))
+        np.testing.assert_array_equal(draws, law.sample(key, (5,)))
 
 
 def test_an_order_for_one_day_in_a_thousand_of_gamma_demand():

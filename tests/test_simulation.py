@@ -214,8 +214,8 @@ def test_segments_do_not_show(monkeypatch, options):
 def test_one_program_serves_all_segments(monkeypatch):
     """Of 100, 100 and 30 stages."""
     compiled = []
-    well = bulk.compiled_well
-    monkeypatch.setattr(bulk, "compiled_well", lambda f: compiled.append(f) or well(f))
+    soon = bulk.compiled_soon
+    monkeypatch.setattr(bulk, "compiled_soon", lambda f: compiled.append(f) or soon(f))
     problem = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Normal(theta, 1.0))
     pg.simulate(paper(problem), pg.beliefs.Known(4.0), 0.0, 4.0, runs=2, horizon=230)
     assert len(compiled) == 1

@@ -214,8 +214,8 @@ class SampledObjective(eqx.Module):
         return cost, gradient
 
     def _law(self, x: Decision, theta: PyTree) -> Any:
-        law = by_inversion(self.problem.model(x, theta))
-        return marginals(law) if self.only_marginals else law
+        law = self.problem.model(x, theta)
+        return by_inversion(marginals(law) if self.only_marginals else law)
 
     def _level(self, thetas: PyTree, key: Array, x: Decision) -> Array:
         """The mean cost at x from draws of their own, for scores to measure costs from."""

@@ -34,7 +34,7 @@ _OF_THE_PAPER = typer.Option(help="Algorithms, comma-separated; those of the pap
 _UNTUNED_RUNS = typer.Option(
     min=1,
     help="Runs of our default and of the limit on the newsvendors, where both take long; "
-    "24, if not given.",
+    "20, if not given.",
 )
 _LITERAL = typer.Option(
     "--literal",

@@ -11,12 +11,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jax import random
 from jaxtyping import Array, Float
 from numpyro.distributions.discrete import BinomialLogits, BinomialProbs, ZeroInflatedProbs
 from numpyro.distributions.distribution import ExpandedDistribution, MaskedDistribution
 
 from postgrad.distributions.counts import NegativeBinomial, Poisson, binomial_quantile, uniform
 from postgrad.distributions.quantiles import beta_quantile, gamma_quantile, student_quantile
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import table_keys
 
 # Distributions that draw from another one, and change what it draws.
@@ -26,6 +28,15 @@ _AROUND = (
     MaskedDistribution,
     dist.TransformedDistribution,
 )
+
+
+class Normal(dist.Normal):
+    """numpyro's, with the same draws."""
+
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        """loc + scale z, where all runs of a simulation that share their keys share z."""
+        shape = self.shape(sample_shape)
+        return self.loc + computed_once(random.normal(key, shape), key) * self.scale
 
 
 class Gamma(dist.Gamma):
@@ -98,7 +109,7 @@ class Mixture(dist.MixtureSameFamily):
 
 # Distributions that draw each number from one uniform number.
 _BY_ONE = (
-    Gamma, Beta, StudentT, Poisson, NegativeBinomial, Binomial, dist.Normal, dist.Exponential,
+    Gamma, Beta, StudentT, Poisson, NegativeBinomial, Binomial, Normal, dist.Exponential,
     dist.Uniform, dist.Laplace, dist.Logistic, dist.Gumbel, dist.HalfNormal, dist.Weibull,
 )  # fmt: skip
 
@@ -117,6 +128,8 @@ def by_inversion(law: Any) -> Any:
         new.base_dist = base
         return new
     match type(law).sample:
+        case dist.Normal.sample:
+            return Normal(law.loc, law.scale, validate_args=False)
         case dist.Gamma.sample:
             return Gamma(law.concentration, law.rate, validate_args=False)
         case dist.Beta.sample:

@@ -22,7 +22,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import with_room
-from postgrad.engine.compiling import compiled_well
+from postgrad.engine.compiling import compiled_soon, compiled_well
 from postgrad.monitoring.assumptions import (
     AssumptionFailedError,
     AssumptionWarning,
@@ -43,7 +43,7 @@ Progress = Callable[[str, int, int], None]
 # Progress is reported after every call.
 _ON_CPU, _ELSEWHERE = (50, 100), (5000, 250)
 # Chunks of streams on a CPU if there are few of them, and how many are few.
-_FEW = (8, 24)
+_FEW = (10, 30)
 
 
 class Streams(NamedTuple):
@@ -87,6 +87,7 @@ def run(
     progress: Progress = lambda label, done, total: None,
     *,
     of_one_size: bool = True,
+    soon: bool = True,
 ) -> tuple[Sequence[Any], PyTree]:
     """Stages 1, ..., horizon of all streams; again without what was assumed, if that fails.
 
@@ -101,6 +102,7 @@ def run(
             the threads that do the work, one at a time.
         of_one_size: Whether chunks have one size on a CPU however few streams there are, filled up
             with copies, so that stream i is always the same bit for bit.
+        soon: Whether the program is compiled by XLA's older code generator: see `compiling`.
 
     Returns:
         The states before the first stage, as they were used, and what was kept, (streams, stages,
@@ -113,7 +115,7 @@ def run(
     while True:
         try:
             streams = beginning(states, rows)
-            return states, _run(stage, streams, own, horizon, progress, of_one_size)
+            return states, _run(stage, streams, own, horizon, progress, of_one_size, soon)
         except AssumptionFailedError as found:
             which |= found.which
             warnings.warn(AssumptionWarning(found.which), stacklevel=3)
@@ -128,6 +130,7 @@ def _run(
     horizon: int,
     progress: Progress,
     of_one_size: bool,
+    soon: bool,
 ) -> PyTree:
     count = jax.tree.leaves(own)[0].shape[0]
     on_cpu = jax.default_backend() == "cpu"
@@ -138,7 +141,8 @@ def _run(
     elif count <= _FEW[1]:
         width = _FEW[0]
     kept = _Kept(count, horizon, progress)
-    program = _compile((stage, streams.fixed), *_chunk(streams.moving, own, 0, width), length)
+    chunk = _chunk(streams.moving, own, 0, width)
+    program = _compile((stage, streams.fixed), *chunk, length, soon)
 
     def run_chunk(first: int) -> None:
         chunk = _chunk(streams.moving, own, first, width)
@@ -225,7 +229,9 @@ def _parted(states: Any, fixed: PyTree) -> tuple[PyTree, PyTree]:
 
 
 @once_per_shape
-def _compile(parts: Any, states: PyTree, own: PyTree, length: int) -> Callable[..., Any]:
+def _compile(
+    parts: Any, states: PyTree, own: PyTree, length: int, soon: bool
+) -> Callable[..., Any]:
     """A program of the numbers in `parts`, states, own numbers, the first stage and the count.
 
     It computes at most `length` stages; how many is a number, so that one program serves all.
@@ -254,4 +260,5 @@ def _compile(parts: Any, states: PyTree, own: PyTree, length: int) -> Callable[.
         )
         return lax.fori_loop(0, count, body, (states, blank))
 
-    return compiled_well(program).lower(numbers, states, own, 1, 1).compile()
+    compiled = compiled_soon if soon else compiled_well
+    return compiled(program).lower(numbers, states, own, 1, 1).compile()

@@ -1,8 +1,8 @@
 """How XLA compiles programs of one stream and of many, on a processor.
 
-*One stream.* A stage takes milliseconds whatever the compiler does, and its program seconds to
-compile. XLA's newer way to emit code takes twice as long as its older one, and the code of a single
-stream is no faster for it; that of a simulation is, by up to a quarter.
+*One stream, and simulations.* XLA's newer way to emit code takes up to twice as long as its older
+one, and the code is no faster for it where draws are computed once (`numerics.draw_barrier`).
+Backtests keep the newer one: the other rounds differently, and totals change in the fourth digit.
 
 *Few numbers.* To learn from a batch takes milliseconds where the belief has few numbers, however it
 is compiled. Not optimised at all it takes up to twice as long, and a third of the time to compile.
@@ -29,7 +29,7 @@ _SMALL = 8192
 
 
 def compiled_soon(function: Callable[..., Any]) -> Any:
-    """`jax.jit` for one stream, to be used once arrays exist: it asks which device computes."""
+    """`jax.jit` for streams, to be used once arrays exist: it asks which device computes."""
     return jax.jit(function, compiler_options=_known(_SUMS_IN_PLACE, _SOON, (_LEVEL, 1)))
 
 
@@ -53,7 +53,7 @@ class CompiledBySize:
 
 
 def compiled_well(function: Callable[..., Any]) -> Any:
-    """`jax.jit` for many streams, likewise."""
+    """The same by the newer code generator, for backtests."""
     return jax.jit(function, compiler_options=_known(_SUMS_IN_PLACE, (_LEVEL, 1)))
 
 

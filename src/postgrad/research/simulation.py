@@ -17,6 +17,7 @@ from postgrad.algorithm.policy import PolicyState as State
 from postgrad.beliefs.belief import Belief, as_theta
 from postgrad.engine.bulk import Progress, run
 from postgrad.errors import SettingError
+from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.validate import as_count, as_key
 
 # A decision with a larger entry, or one that is not a number, has diverged.
@@ -152,7 +153,8 @@ def _stage(
     key_data, key_algorithm = random.split(key)
     # The data: y_t ~ f(.; x_t, theta_c).
     truth = algorithm.problem.likelihood(state.decision, theta)
-    batch = truth.sample(random.fold_in(key_data, t), (batch_size,))
+    key_data = random.fold_in(key_data, t)
+    batch = computed_once(truth.sample(key_data, (batch_size,)), key_data)
     # The stage's number is the same in all runs, so draws that depend on it alone are shared.
     seeded, counted = eqx.tree_at(
         lambda pair: (pair[0].key, pair[1].stage), (algorithm, state), (key_algorithm, t)

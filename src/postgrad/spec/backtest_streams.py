@@ -149,7 +149,7 @@ def daily_decisions(
         states = [partial_pooling.stack(state, table.groups) for state in states]
     stage = _Stage(policy, rest, pool)
     _, told = bulk.run(
-        stage, states, likelihood, own, horizon, horizon, progress, of_one_size=False
+        stage, states, likelihood, own, horizon, horizon, progress, of_one_size=False, soon=False
     )
     decided, epistemic, possible = told
 

@@ -35,7 +35,7 @@ NAMES = (*list(EXPERIMENTS)[:_before], POSTERIOR, *list(EXPERIMENTS)[_before:])
 # The algorithm whose posteriors the limit is computed from.
 _POSTERIORS_OF = "bayesian-sgd"
 # How many runs a curve has whose stages take long.
-_FEW = 24
+_FEW = 20
 
 # Called with the name of a figure and its part of the summary.
 Finished = Callable[[str, dict[str, Any]], None]
@@ -105,7 +105,7 @@ def reproduce(
         algorithms: Algorithms; the experiment's own, if empty.
         runs: Runs of each algorithm.
         untuned_runs: Runs of our default and of the limit on the newsvendors, where both take long;
-            24, if not given. Never more than `runs`.
+            20, if not given. Never more than `runs`.
         horizon: Stages of each run.
         seed: The seed of everything.
         literal: On the feasible sets as the paper states them: none for the quadratics, and one

@@ -14,6 +14,7 @@ from postgrad.algorithm.gradients.gradient import Gradient, Sample
 from postgrad.algorithm.gradients.mixture_score import MixtureScore
 from postgrad.algorithm.gradients.pathwise import Pathwise
 from postgrad.beliefs.grid.grid import Grid
+from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.problem.problem import Decision, Problem
 from postgrad.research.paper.claims.claim import Claim, Statement
 from postgrad.research.paper.claims.simulations import shared
@@ -83,6 +84,7 @@ def _biases(gradient: Gradient, make: Maker, draws: int, key: Array) -> dict[str
     return found
 
 
+@compiled_at_once
 def early_posterior(instance: Instance, key: Array) -> Grid:
     """The posterior after three observations under the initial decision."""
     model = instance.problem.likelihood
@@ -90,7 +92,7 @@ def early_posterior(instance: Instance, key: Array) -> Grid:
     return Grid(instance.points).update(model, instance.x, data)
 
 
-@eqx.filter_jit
+@compiled_at_once
 def exact_gradient(problem: Problem, belief: Grid, x: Decision) -> Decision:
     """grad_x E_{theta ~ pi} H(x, theta), for a cost that is affine in xi.
 
