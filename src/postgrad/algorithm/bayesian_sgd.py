@@ -101,11 +101,13 @@ class Draws(NamedTuple):
         thetas: theta ~ pi_t.
         size: N, how many observations the belief counts.
         mixture: pi_t itself, for gradients that read its mixture density; None for the others.
+        wide: Thetas for the mean cost, and how much each counts: see `Descent.sample_wide`.
     """
 
     thetas: PyTree
     size: Float[Array, ""]
     mixture: Belief | None
+    wide: tuple[PyTree, Float[Array, " m"]] | None
 
 
 class Descended(NamedTuple):
@@ -313,9 +315,11 @@ class BayesianSGD(Policy):
     def draw(self, state: State) -> Draws:
         """theta ~ pi_t, as many as the descent takes; the randomness is that of (key, t)."""
         belief = state.belief
-        thetas = self.descent.sample_thetas(belief, self._plan(state))
+        plan = self._plan(state)
+        thetas = self.descent.sample_thetas(belief, plan)
+        wide = self.descent.sample_wide(belief, plan) if self.risk.is_mean else None
         mixture = belief if self.gradient.uses_mixture else None
-        return Draws(thetas, belief.effective_size, mixture)
+        return Draws(thetas, belief.effective_size, mixture, wide)
 
     def descend_on(
         self, draws: Draws, state: State, rows: Float[Array, ""]
@@ -334,7 +338,7 @@ class BayesianSGD(Policy):
             additive=state.additive,
             tails=state.tails,
         )
-        stage = Stage(self._plan(state), objective, draws.thetas, rows, draws.size)
+        stage = Stage(self._plan(state), objective, draws.thetas, draws.wide, rows, draws.size)
         x_next, progress, course, ahead = self.descent.descend(stage, state.x, state.progress)
 
         # Decide: issue the last iterate, or what the output makes of the iterates.

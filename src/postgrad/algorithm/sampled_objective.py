@@ -74,7 +74,13 @@ class SampledObjective(eqx.Module):
     tails: bool = eqx.field(static=True, default=False)
 
     def rows(
-        self, thetas: PyTree, scouts: PyTree, key: Array, count: int, x: Decision
+        self,
+        thetas: PyTree,
+        scouts: PyTree,
+        key: Array,
+        count: int,
+        x: Decision,
+        counts: Float[Array, " m"] | None = None,
     ) -> Callable[[Bool[Array, ""]], Draws]:
         """Whether scouts look -> (a place for each row -> what they read there).
 
@@ -90,6 +96,7 @@ class SampledObjective(eqx.Module):
             key: Randomness.
             count: Draws of xi for each row.
             x: Any decision.
+            counts: How much each theta counts; all once, if not given.
         """
         m, few = (jax.tree.leaves(each)[0].shape[0] for each in (thetas, scouts))
         theta = first(thetas)
@@ -102,7 +109,9 @@ class SampledObjective(eqx.Module):
         both_thetas = jax.tree.map(
             lambda own, some: jnp.stack([own, some[rows % few]]), thetas, scouts
         )
-        keys, weights = (jnp.stack([each, each[of_scouts]]) for each in (keys, weights))
+        all_count = weights if counts is None else weights * counts[:, None]
+        keys = jnp.stack([keys, keys[of_scouts]])
+        weights = jnp.stack([all_count, weights[of_scouts]])
         level = self._level(thetas, random.fold_in(key, 2), x)
         if self._draws_stay(x, theta):
             # Then the gradient is that of the cost, at xi that are drawn once for all x.

@@ -84,6 +84,13 @@ class Belief(Module):
     def examples(self) -> PyTree:
         """Values of theta along a leading axis, on which a model is tried before it is used."""
 
+    def wide(self) -> "Belief | None":
+        """A belief whose draws are pairs (theta, `Drawn`), with unlikely thetas more often.
+
+        None where draws from the belief itself do.
+        """
+        return None
+
     @abc.abstractmethod
     def bind(self, problem: Problem, x: Decision) -> Self:
         """The same belief, in the form that is fastest for the problem.

@@ -44,6 +44,7 @@ class Stage(eqx.Module):
         plan: How many steps, and the draws.
         objective: F, the posterior-averaged cost.
         thetas: What `Descent.sample_thetas` drew from pi_t.
+        wide: What `Descent.sample_wide` drew.
         rows: D, how many observations the stage brought.
         size: N, how many observations the belief counts.
     """
@@ -51,6 +52,7 @@ class Stage(eqx.Module):
     plan: Plan
     objective: SampledObjective
     thetas: PyTree
+    wide: tuple[PyTree, Float[Array, " m"]] | None
     rows: Float[Array, ""]
     size: Float[Array, ""]
 
@@ -126,6 +128,14 @@ class Descent(Module):
             belief: pi_t.
             plan: How many steps the stage takes, and its draws.
         """
+
+    def sample_wide(self, belief: Belief, plan: Plan) -> tuple[PyTree, Float[Array, " m"]] | None:
+        """As many thetas among which unlikely ones are more frequent, and how much each counts.
+
+        For averages over theta; None where `sample_thetas` does.
+        """
+        del belief, plan
+        return None
 
     @abc.abstractmethod
     def descend(

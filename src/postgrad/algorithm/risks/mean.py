@@ -1,5 +1,7 @@
 """The Bayesian average."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -8,6 +10,8 @@ from postgrad.algorithm.risks.risk import Risk
 
 class Mean(Risk):
     """E_pi H(x, theta): the paper's objective, all thetas alike."""
+
+    is_mean: ClassVar[bool] = True
 
     def value(self, costs: Array) -> Array:
         """The mean."""

@@ -1,6 +1,7 @@
 """The contract of a risk measure over the posterior."""
 
 import abc
+from typing import ClassVar
 
 from jaxtyping import Array, Float
 
@@ -23,6 +24,8 @@ class Risk(Module):
     Laws, checked for every final class: the weights sum to one; adding a constant to all costs adds
     it to the value and leaves the weights alone; the weights are the derivative of the value.
     """
+
+    is_mean: ClassVar[bool] = False  # whether all thetas count alike, so that draws may be weighed
 
     def value(self, costs: Float[Array, " m"]) -> Float[Array, ""]:
         """The risk of m equally likely costs: their weighted sum, unless it is not linear."""

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.beliefs.belief import BeliefWithMemory, as_points, as_theta, select
 from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.grid.rare_points import MOST_POINTS, Drawn, wide_density
 from postgrad.beliefs.grid.sufficient_weights import SufficientWeights, some, sufficient
 from postgrad.beliefs.grid.weights import LogWeights, Weights, log_densities
 from postgrad.errors import PriorError
@@ -130,6 +131,17 @@ class Grid(BeliefWithMemory):
             return super().sample_among(which, key)
         index, valid = self.weights.pick_among(which, random.uniform(key, which.shape))
         return select(self.points, index, valid)
+
+    def wide(self) -> Self | None:
+        """A grid with the same points and flatter probabilities, unless points are many."""
+        size = jax.tree.leaves(self.points)[0].shape[0]
+        if not isinstance(self.weights, LogWeights) or not 1 < size <= MOST_POINTS:
+            return None
+        share = self.probabilities
+        density = wide_density(share)
+        points = self.points, Drawn(jnp.arange(size), share, density)
+        weights = LogWeights(jnp.log(density) - jnp.log(jnp.max(density)))
+        return replaced(self, points=points, weights=weights)
 
     def mean(self) -> PyTree:
         """sum_i pi_t(theta_i) theta_i; NaN if no point explains the data."""

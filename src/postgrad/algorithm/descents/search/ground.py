@@ -1,7 +1,5 @@
 """What all looks of a stage share."""
 
-import math
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -27,6 +25,7 @@ from postgrad.algorithm.descents.search.state import (
     FEWEST_SCOUTS,
     Carry,
     Track,
+    group_count,
     lane_count,
     root,
 )
@@ -79,7 +78,7 @@ class Ground:
         self.stage, self.objective, self.x = stage, objective, x
         self.feasible = objective.problem.feasible
         self.lanes = lane_count(plan)
-        self.groups = math.gcd(self.lanes, GROUPS)
+        self.groups = group_count(plan)
         self.group = jnp.arange(self.lanes) % self.groups
         self.per_group = EACH * GROUPS // self.groups
         self.has_values = objective.gradient.has_values(objective.problem, x, first(stage.thetas))
@@ -94,8 +93,9 @@ class Ground:
         self.rows = m // self.lanes
         # Every so-many-th theta is a scout: part of a lattice, evenly spread itself.
         self.scouts = jax.tree.map(lambda leaf: leaf[:: self.rows], stage.thetas)
+        thetas, counts = stage.wide or (stage.thetas, None)
         self.draws = objective.rows(
-            stage.thetas, self.scouts, purpose(root(plan), 1), plan.samples[1], x
+            thetas, self.scouts, purpose(root(plan), 1), plan.samples[1], x, counts
         )
         t = plan.number
         self.scans = (((t & (t - 1)) == 0) | (t % _SELDOM == 0)) & self.has_values

@@ -26,9 +26,16 @@ from postgrad.algorithm.descents.search.local_step import FAR, quadratic_step, s
 from postgrad.algorithm.descents.search.looks import known_error, standard_error
 from postgrad.algorithm.descents.search.loop import look_around
 from postgrad.algorithm.descents.search.places import GROUPS
-from postgrad.algorithm.descents.search.state import FEWEST_SCOUTS, Carry, Track, root
+from postgrad.algorithm.descents.search.state import (
+    FEWEST_SCOUTS,
+    Carry,
+    Track,
+    group_count,
+    root,
+)
 from postgrad.algorithm.sampled_objective import draw_thetas
 from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.grid.rare_points import weights_in_groups
 from postgrad.numerics.lattice_keys import purpose
 from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import Decision
@@ -99,6 +106,14 @@ class Search(Descent):
     def sample_thetas(self, belief: Belief, plan: Plan) -> PyTree:
         """A theta for each row of draws, evenly spread."""
         return draw_thetas(belief, purpose(root(plan), 0), plan.samples[0])
+
+    def sample_wide(self, belief: Belief, plan: Plan) -> tuple[PyTree, Float[Array, " m"]] | None:
+        """The same of a grid of few points, unlikely ones more often."""
+        wide = belief.wide()
+        if wide is None:
+            return None
+        thetas, drawn = draw_thetas(wide, purpose(root(plan), 0), plan.samples[0])
+        return thetas, weights_in_groups(drawn, group_count(plan))
 
     def descend(
         self, stage: Stage, x: Decision, state: Track

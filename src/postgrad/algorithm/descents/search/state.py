@@ -11,6 +11,7 @@ from postgrad.algorithm.decision_uncertainty import Scouted
 from postgrad.algorithm.descents.descent import Plan
 from postgrad.algorithm.descents.search.local_step import Lane
 from postgrad.algorithm.descents.search.looks import Look
+from postgrad.algorithm.descents.search.places import GROUPS
 
 # So many thetas are looked at one by one, if there are draws enough for each of them.
 _SCOUTS, _DRAWS_EACH = 64, 16
@@ -132,3 +133,8 @@ def lane_count(plan: Plan) -> int:
     while count > 1 and plan.total < _DRAWS_EACH * count:
         count //= 2
     return count
+
+
+def group_count(plan: Plan) -> int:
+    """Into how many groups draws are divided."""
+    return math.gcd(lane_count(plan), GROUPS)
