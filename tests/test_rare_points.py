@@ -11,12 +11,14 @@ from postgrad.beliefs.grid.rare_points import Drawn, weights_in_groups, wide_den
 from postgrad.numerics.lattice_keys import purpose
 
 PRICE, MEANS = 1e-4, np.array([1.0, 200.0])
-# Cover x costs PRICE x, and what a loss exceeds x by is paid.
+# Cover x costs PRICE x, and what a loss exceeds x by is paid. Data tell little about the regime.
 COVER = pg.Problem(
     lambda x, loss: PRICE * x + jnp.maximum(loss - x, 0.0),
-    lambda x, theta: dist.Exponential(1.0 / theta, validate_args=False),
+    lambda x, theta: dist.Exponential(1.0 / theta["mean"], validate_args=False),
     pg.feasible.Box(0.0, 5000.0),
+    observation=lambda x, theta: dist.Normal(theta["sign"], 1.0, validate_args=False),
 )
+REGIMES = {"mean": MEANS, "sign": np.array([0.0, 0.05])}
 
 
 def averaged(belief, x):
@@ -27,9 +29,9 @@ def averaged(belief, x):
 
 def test_a_catastrophe_of_one_in_two_thousand():
     """Drawn as often as it is, the regime is missed: four fifths too dear, without a word."""
-    agent = pg.Agent(COVER, pg.beliefs.Grid(MEANS, prior=[0.9995, 0.0005]), x=5.0)
-    for losses in np.random.default_rng(0).exponential(1.0, (6, 1)):
-        agent.observe(losses)  # a warning would be an error
+    agent = pg.Agent(COVER, pg.beliefs.Grid(REGIMES, prior=[0.9995, 0.0005]), x=5.0)
+    for signs in np.random.default_rng(0).normal(0.0, 1.0, (6, 1)):
+        agent.observe(signs)  # a warning would be an error
         least = averaged(agent.belief, np.linspace(0.0, 5000.0, 100_001)).min()
         assert averaged(agent.belief, float(agent.decision))[0] < 1.01 * least
         assert float(agent.info.course.doubt) == 0.0
