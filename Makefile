@@ -15,7 +15,7 @@ test: check  ## Style, types, import layers, laws, and a seeded sample of all th
 	$(PYTEST)
 
 test-all: check  ## The same with everything that is slow: before each release.
-	$(PYTEST) -m ""
+	POSTGRAD_FAULTS=48 $(PYTEST) -m ""
 
 check: $(READY)
 	$(BIN)/ruff check .
