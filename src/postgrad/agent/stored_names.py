@@ -115,7 +115,7 @@ FROZEN = {
     "ShiftedLogNormal": "shift",
     "Simplex": "total",
     "Squared": "",
-    "Stage": "plan objective thetas rows size",
+    "Stage": "plan objective thetas rows size wide",
     "State": "stage belief x progress output only_marginals additive tails failed",
     "SufficientTotals": "family shift x theta sums",
     "SufficientWeights": "family shift everything live size statistics since tally missing",

@@ -338,7 +338,7 @@ class BayesianSGD(Policy):
             additive=state.additive,
             tails=state.tails,
         )
-        stage = Stage(self._plan(state), objective, draws.thetas, draws.wide, rows, draws.size)
+        stage = Stage(self._plan(state), objective, draws.thetas, rows, draws.size, draws.wide)
         x_next, progress, course, ahead = self.descent.descend(stage, state.x, state.progress)
 
         # Decide: issue the last iterate, or what the output makes of the iterates.

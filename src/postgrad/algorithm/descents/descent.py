@@ -44,17 +44,17 @@ class Stage(eqx.Module):
         plan: How many steps, and the draws.
         objective: F, the posterior-averaged cost.
         thetas: What `Descent.sample_thetas` drew from pi_t.
-        wide: What `Descent.sample_wide` drew.
         rows: D, how many observations the stage brought.
         size: N, how many observations the belief counts.
+        wide: What `Descent.sample_wide` drew.
     """
 
     plan: Plan
     objective: SampledObjective
     thetas: PyTree
-    wide: tuple[PyTree, Float[Array, " m"]] | None
     rows: Float[Array, ""]
     size: Float[Array, ""]
+    wide: tuple[PyTree, Float[Array, " m"]] | None = None
 
 
 class Course(eqx.Module):
