@@ -104,7 +104,10 @@ def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""
 
 
 def _is_patience_over(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
-    """Whether there were steps enough for a minimum that is about where it was expected."""
+    """Whether there were steps enough for a minimum that is about where it was expected.
+
+    To follow the edge of a jump takes more of them.
+    """
     lane = carry.held.lane
     gone, expected = (
         jnp.sum(lane.bend * jnp.square(way)) for way in (lane.x - on.x.ravel(), on.state.reach)

@@ -68,7 +68,8 @@ class Search(Descent):
     A place is left for another only if F is lower there by the same draws; for another valley, only
     if it is lower by two standard errors. Steps are those of a quasi-Newton method, which learns
     curvature from the slopes that it meets. Where slopes do not explain how values change, the cost
-    jumps, and steps go along coordinates, back and forth, by values alone.
+    jumps, and steps go by values alone: along coordinates, back and forth, or where coordinates
+    interact in whatever direction of 64 is best, for up to 9 K looks.
 
     *Gain.* The solution x^S of the fixed draws is x^opt, the minimum for this posterior, plus
     simulation noise of variance R. x^opt itself has moved by about Q = Sigma D / (N - D) since the
