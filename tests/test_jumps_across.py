@@ -55,7 +55,7 @@ def generators(d, seed):
     [(6, 1005, 0.0), pytest.param(4, 1001, 50.0, marks=pytest.mark.slow)],
 )
 def test_a_sharp_edge(d, seed, start):
-    """Along coordinates alone, 20 % at stage 5 with six generators, and 7 % with four."""
+    """Along coordinates alone, 39 % with six generators, and 7 % with four."""
     problem, excess = generators(d, seed)
     data = np.random.default_rng(2).normal(0.0, 1.0, (6, 2, d))
     agent = pg.Agent(problem, pg.beliefs.Normal(np.zeros(d), np.ones(d)), x=np.full(d, start))
