@@ -173,12 +173,16 @@ def test_prices_do_not_jump_once_they_have_settled():
 
 
 class Rare(eqx.Module):
-    """(x - xi_1)^2, and once in 1,700 times a loss that calls for another x."""
+    """(x - xi_1)^2, and once in 1,700 times a loss that calls for another x.
+
+    The product of two numbers, which does not depend on x, makes the joint law matter.
+    """
 
     loss: jax.Array
 
     def __call__(self, x, xi):
-        return (x - xi[0]) ** 2 + self.loss * (xi[1] > 3.25) * jnp.abs(x - 30.0)
+        rare = self.loss * (xi[1] > 3.25) * jnp.abs(x - 30.0)
+        return (x - xi[0]) ** 2 + rare + 0.1 * xi[0] * xi[2]
 
 
 def many_numbers(x, theta):

@@ -17,6 +17,7 @@ from postgrad.research.problems import newsvendor, portfolio
 FACTOR = jnp.asarray([[2.0, 0.0], [-1.5, 1.0]])
 THREE = newsvendor.independent()
 X = jnp.asarray([11.0, 14.0, 21.0])
+PATHWISE = pg.gradients.Pathwise()
 
 
 def normal(x, theta):
@@ -25,13 +26,13 @@ def normal(x, theta):
 
 def adds(cost, model=normal):
     belief = pg.beliefs.Known(jnp.asarray([1.0, 2.0]))
-    return adds_over_coordinates(pg.Problem(cost, model), jnp.ones(2), belief)
+    return adds_over_coordinates(pg.Problem(cost, model), PATHWISE, jnp.ones(2), belief)
 
 
 @pytest.mark.parametrize("make", [newsvendor.independent, newsvendor.dependent])
 def test_newsvendor_of_three_items_adds(make):
     instance = make()
-    assert adds_over_coordinates(instance.problem, X, pg.beliefs.Known(instance.theta))
+    assert adds_over_coordinates(instance.problem, PATHWISE, X, pg.beliefs.Known(instance.theta))
 
 
 def test_other_sums_over_coordinates_are_seen():
@@ -61,16 +62,38 @@ def test_costs_that_mix_coordinates_are_not_taken_for_sums(cost):
 def test_tail_loss_of_a_portfolio_mixes_coordinates():
     instance = portfolio.cvar()
     x = jnp.asarray([0.4, 0.3, 0.3, 0.0])
-    assert not adds_over_coordinates(instance.problem, x, pg.beliefs.Known(instance.theta))
+    assert not adds_over_coordinates(instance.problem, PATHWISE, x, pg.beliefs.Known(instance.theta))
 
 
-def test_where_marginals_are_not_known_or_nothing_new_the_model_stays():
+def test_what_happens_to_all_coordinates_at_once_is_noticed_though_it_is_rare():
+    """An emergency of both shops; the coordinates of xi are independent."""
+
     def apart(x, theta):
-        return dist.Normal(theta, 1.0).to_event(1)
+        return dist.Normal(theta, 1.0, validate_args=False).to_event(1)
 
-    law = apart(0.0, jnp.zeros(2))
+    def plain(x, xi):
+        return jnp.sum(jnp.maximum(xi - x, 0.0))
+
+    assert adds(plain, apart)
+    for together in (lambda xi: jnp.min(xi) > 4.5, lambda xi: (xi[0] < -2.0) & (xi[1] > 5.0)):
+        assert not adds(lambda x, xi, both=together: plain(x, xi) + 1e6 * both(xi), apart)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x, theta: dist.VonMises(theta, 1.0).to_event(1),  # drawn by rejection
+        lambda x, theta: dist.Dirichlet(jnp.exp(theta)),  # not apart
+        lambda x, theta: dist.TransformedDistribution(
+            normal(x, theta), dist.transforms.ExpTransform()
+        ),
+    ],
+    ids=["by rejection", "shares of a whole", "correlated and log-normal"],
+)
+def test_where_marginals_are_not_drawn_from_one_number_each_the_model_stays(model):
+    law = model(0.0, jnp.zeros(2))
     assert marginals(law) is law
-    assert not adds(lambda x, xi: jnp.sum(x * xi), apart)
+    assert not adds(lambda x, xi: jnp.sum(x * xi), model)
 
 
 def test_marginals_of_a_normal_law():

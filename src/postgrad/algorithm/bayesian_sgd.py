@@ -236,7 +236,7 @@ class BayesianSGD(Policy):
         only_marginals = (
             self.descent.fixes_draws
             and self.gradient.along_paths
-            and adds_over_coordinates(self.problem, x, belief)
+            and adds_over_coordinates(self.problem, self.gradient, x, belief)
         )
         additive = (
             self.descent.fixes_draws

@@ -60,7 +60,7 @@ class SampledObjective(eqx.Module):
         gradient: The estimator.
         risk: rho.
         mixture: pi, for gradients that read its mixture density; None for the others.
-        only_marginals: Whether the coordinates of xi may be drawn independently.
+        only_marginals: Whether only the marginals of xi matter: see `adds_over_coordinates`.
         additive: Whether the cost adds over the coordinates of x.
         tails: Whether more draws than a sample would have lie in the tails: see `has_tails`.
     """
@@ -163,29 +163,33 @@ class SampledObjective(eqx.Module):
 
         Points of a lattice, the second half mirroring the first. Where xi has tails, more points
         lie in these (`stretched`, `stretched_along`), and draws count as one over their density.
+        Where only marginals matter, one number draws all coordinates.
         """
         law = self._law(x, theta)
         half = count // 2 * columns
+        size = math.prod(law.event_shape)
+        apart = 1 if self.only_marginals else size
         if not self.tails or count % 2 or half & (half - 1):
             keys = even_keys(law.sample, key, (count, columns)).T
             return keys, jnp.ones((columns, count))
-        size = math.prod(law.event_shape)
-        even = lattice_bits(key, half, size) * 2.0**-64
-        if size == 1:
+        even = lattice_bits(key, half, apart) * 2.0**-64
+        if apart == 1:
             u, density = stretched(balanced(even, _FAR_OUT, count // 2), _FAR_OUT)
         else:
             # Of each theta, and of each group of thetas, draws go along all lines.
             turn = np.add(*np.divmod(np.arange(half), columns))
             u, density = computed_once(stretched_along(even, turn, _FAR_OUT_OF_SEVERAL), key)
         bits = jnp.minimum(u * 2.0**64, 2.0**64 - 2048.0).astype(np.uint64)  # the last float below
-        bits = bits.reshape(count // 2, columns, size)
+        bits = jnp.broadcast_to(
+            bits.reshape(count // 2, columns, apart), (count // 2, columns, size)
+        )
         bits, weights = (
             jnp.swapaxes(jnp.concatenate(pair), 0, 1)
             for pair in ((bits, ~bits), 2 * (1.0 / density.reshape(count // 2, columns),))
         )
         # All thetas count alike; if xi has several coordinates, nearly so: few weights, divided by
         # their mean, would be wrong in the mean.
-        own = 1 if size == 1 else None
+        own = 1 if apart == 1 else None
         weights = weights / jnp.mean(weights, axis=own, keepdims=True)
         return table_keys(bits), computed_once(weights, key)
 
@@ -237,18 +241,14 @@ class SampledObjective(eqx.Module):
 
 @once_per_shape
 def has_tails(objective: SampledObjective, x: Decision, theta: PyTree) -> bool:
-    """Whether xi is up to 32 numbers, each drawn from one number u, and its tails matter.
+    """Whether xi is drawn, each of its numbers from one uniform number u, and its tails are seen.
 
-    Of several coordinates a part of the draws is spread over the tails of each, which costs some
-    evenness. Where the cost adds over several decisions, as over items, the even draws of each
-    coordinate are worth more.
+    Those of up to 32 numbers are, and of any number of them where only marginals matter.
     """
     problem = objective.problem
     size = math.prod(problem.kind(x, theta).event_shape)
-    if not 1 <= size <= _SEVERAL or not objective.gradient.draws(problem, x, theta):
-        return False
-    by_item = objective.only_marginals or (objective.additive and x.size > 1)
-    if size > 1 and by_item:
+    few = 1 <= size <= _SEVERAL or objective.only_marginals
+    if not few or not objective.gradient.draws(problem, x, theta):
         return False
 
     def draw(bits: Array, x: Decision, theta: PyTree) -> Array:

@@ -1,8 +1,8 @@
 """Costs that add up over the coordinates of xi: then only its marginals matter.
 
 The expected cost of several items, each with a demand of its own, does not depend on how the
-demands are correlated. Drawn independently, every coordinate can be spread evenly on a line, and a
-few thousand draws do what hundreds of thousands would with the joint law.
+demands are correlated. So one uniform number draws all of them, spread evenly on a line and over
+its tails: a few thousand draws do what hundreds of thousands would with the joint law.
 """
 
 from typing import Any
@@ -16,11 +16,14 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.algorithm.gradients.gradient import Gradient
 from postgrad.beliefs.belief import Belief, first
-from postgrad.numerics.cache_by_shape import compiled_at_once
-from postgrad.problem.problem import Cost, Decision, Problem
+from postgrad.distributions.inversion import are_drawn_apart, by_inversion, key_of
+from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
+from postgrad.problem.problem import Cost, Decision, Model, Problem
 
 # At each decision a cost is tried with so many examples of theta, and with as many draws.
 _THETAS = 8
+# Draws far out are so far, as the logarithm of one over their probability.
+_FAR = 13.8
 
 
 def marginals(law: Any) -> Any:
@@ -31,8 +34,10 @@ def marginals(law: Any) -> Any:
     return dist.Normal(law.loc, spread, validate_args=False).to_event(1)
 
 
-def adds_over_coordinates(problem: Problem, x: Decision, belief: Belief) -> bool:
-    """Whether h(x, xi) = sum_i h_i(x, xi_i), and the model's marginals are known and others.
+def adds_over_coordinates(
+    problem: Problem, gradient: Gradient, x: Decision, belief: Belief
+) -> bool:
+    """Whether h(x, xi) = sum_i h_i(x, xi_i), and each marginal is drawn from one uniform number.
 
     Judged by what such costs, and no others, do when two draws a and b swap coordinate i:
 
@@ -41,10 +46,28 @@ def adds_over_coordinates(problem: Problem, x: Decision, belief: Belief) -> bool
     tried at decisions all over the feasible set, each with several thetas of the belief.
     """
     examples = belief.examples()
-    kind = problem.kind(x, first(examples))
-    if kind.name != "MultivariateNormal" or kind.event_shape[0] < 2:
+    theta = first(examples)
+    if len(problem.kind(x, theta).event_shape) != 1:
+        return False
+    if gradient.uses_baseline(problem, x, theta) or not gradient.draws(problem, x, theta):
+        return False
+    if not _has_marginals(problem.model, x, theta):
         return False
     return bool(_add_up(problem, problem.decisions(x, examples), belief))
+
+
+@once_per_shape
+def _has_marginals(model: Model, x: Decision, theta: PyTree) -> bool:
+    """Whether there are several coordinates, the marginals of which are known."""
+    found = []
+
+    def look(x: Decision, theta: PyTree) -> None:
+        law = model(x, theta)
+        several = law.event_shape[0] > 1
+        found.append(several and are_drawn_apart(by_inversion(marginals(law))))
+
+    jax.eval_shape(look, x, theta)
+    return found[0]
 
 
 @compiled_at_once
@@ -67,12 +90,26 @@ def adds_at(problem: Problem, x: Decision, thetas: PyTree, key: Array) -> Bool[A
     return jnp.all(jax.vmap(lambda theta, key: _swaps(problem, x, theta, key))(few, keys))
 
 
-def _swaps(problem: Problem, x: Decision, theta: PyTree, key: Array) -> Bool[Array, " d"]:
+def _swaps(problem: Problem, x: Decision, theta: PyTree, key: Array) -> Bool[Array, "2 d"]:
     """Whether the costs of two draws stay the same in sum when they swap each coordinate.
 
+    Two ordinary draws; then one that is far out, in all coordinates at once or in each to one of
+    both sides: what coordinates do together may be rare, as an emergency of all shops is.
     Up to rounding of the costs, so in any unit of cost. A cost that is not finite says nothing.
     """
-    a, b = problem.model(x, theta).sample(key, (2,))
+    law = by_inversion(marginals(problem.model(x, theta)))
+    keys = random.split(key, 3)
+    logit = random.logistic(keys[0], (2, *law.event_shape))
+    level = random.uniform(keys[1], (2,), minval=-_FAR, maxval=_FAR)
+    side = jnp.where(level[1] > 0.0, 1.0, random.rademacher(keys[2], law.event_shape))
+    out = jnp.stack([level[0] * side, jnp.zeros(law.event_shape)])
+    draw = jax.vmap(jax.vmap(lambda logit: law.sample(key_of(jax.nn.sigmoid(logit)))))
+    a, b = jnp.swapaxes(draw(jnp.stack([logit, logit + out])), 0, 1)
+    return jax.vmap(lambda a, b: _swap(problem, x, a, b))(a, b)
+
+
+def _swap(problem: Problem, x: Decision, a: Array, b: Array) -> Bool[Array, " d"]:
+    """The same of two draws."""
     each = problem.cost(x, a), problem.cost(x, b)
     whole, size = each[0] + each[1], jnp.abs(each[0]) + jnp.abs(each[1])
 

@@ -82,7 +82,7 @@ class ZeroInflated(ZeroInflatedProbs):
         """Zero if u is below the probability of an extra zero, else a quantile of the others."""
         u = uniform(self, key, sample_shape)
         rest = jnp.maximum(u - self.gate, 0.0) / jnp.maximum(1.0 - self.gate, 1e-300)
-        return jnp.where(u < self.gate, 0.0, self.base_dist.sample(_key_of(rest), sample_shape))
+        return jnp.where(u < self.gate, 0.0, self.base_dist.sample(key_of(rest), sample_shape))
 
 
 class Mixture(dist.MixtureSameFamily):
@@ -101,7 +101,7 @@ class Mixture(dist.MixtureSameFamily):
         begins = jnp.where(above, _begins(mean + far, likely), _begins(mean - far, likely))
         along = 2.0 * u - above
         rest = jnp.clip((along - begins) / jnp.maximum(likely, 1e-300), 0.0, 1.0)
-        key = _key_of(0.5 * (rest + above))
+        key = key_of(0.5 * (rest + above))
         drawn = self.component_distribution.sample(key, sample_shape)
         chosen = jnp.argmax(jnp.where((begins <= along) & (likely > 0.0), begins, -1.0), axis=-1)
         return jnp.take_along_axis(drawn, chosen[..., None], axis=-1)[..., 0]
@@ -159,6 +159,13 @@ def _by_one(law: Any) -> bool:
     return not law.event_shape and any(type(law).sample is each.sample for each in _BY_ONE)
 
 
+def are_drawn_apart(law: Any) -> bool:
+    """Whether each coordinate of a vector is drawn from one uniform number of its own."""
+    if not isinstance(law, dist.Independent) or law.base_dist.event_shape:
+        return False
+    return isinstance(law.base_dist, ZeroInflated | Mixture) or _by_one(law.base_dist)
+
+
 def _begins(end: Float[Array, "... k"], likely: Float[Array, "... k"]) -> Float[Array, "... k"]:
     """How likely the components are, together, that come before each in the order of `end`."""
     end = jnp.where(jnp.isnan(end), jnp.inf, end)[..., None, :]
@@ -168,7 +175,7 @@ def _begins(end: Float[Array, "... k"], likely: Float[Array, "... k"]) -> Float[
     return jnp.sum(before * likely[..., None, :], axis=-1)
 
 
-def _key_of(u: Float[Array, "..."]) -> Array:
+def key_of(u: Float[Array, "..."]) -> Array:
     """A key that draws these numbers."""
     bits = jnp.minimum(u * 2.0**64, 2.0**64 - 2048.0).astype(np.uint64)  # the last float below
     return table_keys(bits.ravel())

@@ -86,6 +86,7 @@ class Ground:
         self.by_coordinate = objective.additive and x.size > 1 and self.feasible.separates
         self.compete = x.size > 1 and not self.by_coordinate
         self.roams = self.compete and self.has_values
+        self.compares = x.size > 1 and self.has_values
         self.kinked = objective.has_fixed_kinks(stage.thetas, x)
         few = x.size <= LATTICE or self.by_coordinate
         self.local_only = not (self.has_values and few)

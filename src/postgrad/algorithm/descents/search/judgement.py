@@ -12,6 +12,9 @@ from postgrad.algorithm.descents.search.state import Carry
 
 _BEYOND_NOISE = 2.0  # standard errors
 _ROUNDING = 1e-11  # of a mean cost
+# The standard errors by which values and slopes may disagree: where slopes are noisy by themselves,
+# and where they are those of the sampled values, but few draws may meet a jump.
+_NOISY, _CLEAN = 4.0, 1.0
 _CLEAR = 2.0  # times what a step saves: what values may be off if coordinates are put together
 
 
@@ -54,7 +57,9 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     near = look.is_of(Kind.NEAR) & ~explores
     move = look.at[0] - held.lane.x
     elsewhere = jnp.any(jnp.abs(move) > held.lane.reach)
-    explained = _explained(carry, seen, move) if on.has_values else jnp.asarray(True)
+    explained = jnp.asarray(True)
+    if on.has_values:
+        explained = _explained(carry, seen, move, _NOISY if on.noisy else _CLEAN)
     explained = jnp.where(near & finite, explained, carry.explained)
     if on.has_values:
         lower = _is_lower(carry, seen, on.noisy)
@@ -100,11 +105,13 @@ def _is_lower(carry: Carry, seen: Seen, noisy: bool) -> Bool[Array, ""]:
     return jnp.where(downhill, down <= needed, down < needed)
 
 
-def _explained(carry: Carry, seen: Seen, move: Float[Array, " d"]) -> Bool[Array, ""]:
+def _explained(
+    carry: Carry, seen: Seen, move: Float[Array, " d"], errors: float
+) -> Bool[Array, ""]:
     """Whether values change as slopes say, within their noise and the change of slopes."""
     held = carry.held
     between = seen.values - held.values - 0.5 * jnp.sum((seen.slopes + held.slopes) * move, axis=-1)
     bend = 0.5 * jnp.sum(jnp.abs((seen.slope - held.lane.slope) * move))
     rounding = 1e-9 * (jnp.abs(seen.value) + jnp.abs(held.lane.value))
-    allowed = 4.0 * known_error(between) + bend + rounding + carry.slack
+    allowed = errors * known_error(between) + bend + rounding + carry.slack
     return jnp.abs(jnp.mean(between)) <= allowed

@@ -46,7 +46,7 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     steps_next = look.is_of(Kind.OTHER, Kind.NEAR) | look.begins(Kind.SCOUT)
     step = lax.cond(steps_next, lambda: _step(on, carry, look), lambda: carry.step)
     rested = _rests(on, carry, step) | _is_patience_over(on, carry, look)
-    if on.roams:
+    if on.compares:
         short = jnp.all(jnp.abs(carry.compass) <= _SHORT * on.state.reach)
         rested = jnp.where(carry.explained, rested, short)
     rested = carry.rested | (look.is_of(Kind.NEAR) & rested)
@@ -112,7 +112,7 @@ def _is_patience_over(on: Ground, carry: Carry, look: Look) -> Bool[Array, ""]:
     gone, expected = (
         jnp.sum(lane.bend * jnp.square(way)) for way in (lane.x - on.x.ravel(), on.state.reach)
     )
-    jumps = carry.jumped & on.roams
+    jumps = carry.jumped & on.compares
     return (look.turn >= on.patience) & (gone <= expected) & ~on.begins & ~jumps
 
 

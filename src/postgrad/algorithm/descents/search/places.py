@@ -205,7 +205,11 @@ def around(
     """
     pairs = max(count // 2, 1)
     index = (pairs * number + jnp.arange(pairs))[:, None]
-    normal = ndtri(jnp.clip((0.5 + index * _steps(x.size)) % 1.0, 1e-9, 1.0 - 1e-9))
+    share = (0.5 + index * _steps(x.size)) % 1.0
+    normal = ndtri(jnp.clip(share, 1e-9, 1.0 - 1e-9))
+    # Every other pair moves about half of the coordinates only.
+    moves = ((share * 64.0) % 1.0 < 0.5) | (index % 2 == 0)
+    normal = jnp.where(moves | ~jnp.any(moves, axis=1, keepdims=True), normal, 0.0)
     ways = normal / jnp.sqrt(jnp.sum(jnp.square(normal), axis=1, keepdims=True))
     goals = x.ravel() + jnp.abs(lengths) * jnp.concatenate([ways, -ways])[:count]
     metric = jnp.maximum(jnp.abs(lengths), 1e-150).reshape(x.shape) ** -2.0
