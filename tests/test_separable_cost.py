@@ -62,7 +62,9 @@ def test_costs_that_mix_coordinates_are_not_taken_for_sums(cost):
 def test_tail_loss_of_a_portfolio_mixes_coordinates():
     instance = portfolio.cvar()
     x = jnp.asarray([0.4, 0.3, 0.3, 0.0])
-    assert not adds_over_coordinates(instance.problem, PATHWISE, x, pg.beliefs.Known(instance.theta))
+    assert not adds_over_coordinates(
+        instance.problem, PATHWISE, x, pg.beliefs.Known(instance.theta)
+    )
 
 
 def test_what_happens_to_all_coordinates_at_once_is_noticed_though_it_is_rare():
