@@ -1,16 +1,30 @@
-"""Compiled programs on disk: found again, bounded, the user's own, and never in the way."""
+"""Programs on disk: found again, bounded, the user's own, and never in the way."""
 
+import functools
+import inspect
 import json
 import os
 import subprocess
 import sys
 
+import equinox as eqx
+import jax
+import numpy as np
 import pytest
 from test_reading import SPEC
 
+import postgrad as pg
+from postgrad.algorithm.descents.descent import Doubt
+from postgrad.distributions.counts import Poisson, poisson_quantile
+from postgrad.engine.packing import Kind, Layout, Packed
 from postgrad.errors import SettingError
+from postgrad.numerics.program_cache import entry, keeping, lowered
+from postgrad.numerics.program_cache.entry import source_digest
 from postgrad.numerics.program_cache.files import ProgramFiles
 from postgrad.numerics.program_cache.folder import own_folder
+from postgrad.numerics.program_cache.structure import NoDescriptionError, described, rebuilt
+from postgrad.problem import problem
+from postgrad.spec.parts import built
 
 LIMIT = 1 << 20
 OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner here")
@@ -120,12 +134,15 @@ jax.monitoring.register_event_listener(count)
 COMMAND = (
     COUNTING
     + """
+from postgrad.numerics.program_cache import lowered
 from postgrad.cli import main
+traced, trace = [], lowered._lowered
+lowered._lowered = lambda *about: traced.append(1) or trace(*about)
 sys.argv = ["postgrad", *sys.argv[1:]]
 try:
     main()
 finally:
-    json.dump([events["cache_hits"], events["cache_misses"]], sys.stderr)
+    json.dump([events["cache_hits"], events["cache_misses"], len(traced)], sys.stderr)
 """
 )
 LIBRARY = (
@@ -171,8 +188,12 @@ def test_the_library_keeps_programs_where_it_is_asked_to(tmp_path):
     assert not (tmp_path / "two").exists()
 
 
-def test_a_known_specification_compiles_nothing(tmp_path):
-    """Also one that differs in numbers, and again after all that was kept is damaged."""
+def test_a_known_specification_is_neither_traced_nor_compiled(tmp_path):
+    """Also one that differs in numbers, and with another hash seed.
+
+    Decisions are the same bit for bit, also where nothing is kept. After all that was kept is
+    damaged, and with another number of draws, programs are traced and compiled anew.
+    """
     (tmp_path / "data.csv").write_text("date,rolls,bread\n1,3,5\n2,4,7\n")
     others = [
         ("[4, 2]", "[3, 9]"), ("overage = 1", "overage = 0.5"), ("shape = 2", "shape = 3"),
@@ -183,19 +204,153 @@ def test_a_known_specification_compiles_nothing(tmp_path):
         assert was in other
         other = other.replace(was, now)
 
-    def run(name, text):
+    def run(name, text, programs=str(tmp_path / "programs")):
         (tmp_path / f"{name}.toml").write_text(text)
         command = ("run", f"{name}.toml", "data.csv")
-        done = python(COMMAND, *command, cwd=tmp_path, POSTGRAD_CACHE=str(tmp_path / "programs"))
+        variables = {"POSTGRAD_CACHE": programs, "PYTHONHASHSEED": str(len(name))}
+        done = python(COMMAND, *command, cwd=tmp_path, **variables)
         assert len(done.stdout.splitlines()) == 2
-        hits, misses = json.loads(done.stderr[done.stderr.rindex("[") :])
-        return hits, misses, done.stdout
+        return done.stdout, *json.loads(done.stderr[done.stderr.rindex("[") :])
 
-    hits, misses, cold = run("cold", SPEC)
+    cold, hits, misses, traced = run("cold", SPEC)
     assert misses > 2
+    assert traced > 2
     everything = hits + misses
-    assert run("other", other)[:2] == (everything, 0)
+    assert run("other", other)[1:] == (everything, 0, 0)
     for path in (tmp_path / "programs").glob("*/*.program"):
         path.write_bytes(path.read_bytes()[:-1])
-    assert run("damaged", SPEC) == (hits, misses, cold)
-    assert run("warm", SPEC) == (everything, 0, cold)
+    assert run("damaged", SPEC) == (cold, hits, misses, traced)
+    assert run("warm", SPEC) == (cold, everything, 0, 0)
+    assert run("nothing kept", SPEC, programs="off")[0] == cold
+    more = SPEC.replace("[settings]", "[settings]\niterations = 2")
+    assert run("more", more)[3] > 0
+
+
+class Doubled(eqx.Module):
+    """A part of somebody's own."""
+
+    factor: float = eqx.field(static=True, default=2.0)
+
+
+def described_again(tree):
+    return rebuilt(json.loads(json.dumps(described(tree))))
+
+
+def test_structures_are_told_and_rebuilt():
+    box = pg.feasible.Box(np.zeros(2), np.ones(2))
+    packed = Packed.of({"b": np.ones(3), "a": (np.int64(1), None)}, np.concatenate)
+    for tree in (box, packed, [Doubt.NONE, 1.5, "text", poisson_quantile], {"b": 1, "a": (2, [])}):
+        again = described_again(tree)
+        assert jax.tree.structure(again) == jax.tree.structure(tree)
+        assert described(again) == described(tree)
+    assert described_again(box).low == jax.ShapeDtypeStruct((2,), np.float64)
+    assert described(box) == described(pg.feasible.Box(np.ones(2), np.full(2, 9.0)))
+    assert described(box) != described(pg.feasible.Box(np.zeros(3), np.ones(3)))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        lambda x: x,
+        Doubled(),
+        functools.partial(poisson_quantile, 1),
+        Packed(np.ones(1), Layout(None, (Kind((1,), "f", "f", 0, np.ones(3)),))),
+        {1, 2},
+        pg.feasible.Box(0.0, 1.0).project,
+    ],
+    ids=["lambda", "class", "partial", "array that is no leaf", "set", "method"],
+)
+def test_code_and_numbers_that_text_cannot_tell_have_no_description(own):
+    with pytest.raises(NoDescriptionError):
+        described({"own": own})
+
+
+def test_sources_that_differ_have_another_digest(tmp_path):
+    with pytest.raises(NoDescriptionError):
+        source_digest(tmp_path)
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "a.py").write_text("x = 1")
+    one = source_digest(tmp_path)
+    assert source_digest(tmp_path) == one
+    (tmp_path / "room" / "a.py").write_text("x = 2")
+    assert source_digest(tmp_path) != one
+    (tmp_path / "room" / "a.py").write_text("x = 1")
+    assert source_digest(tmp_path) == one
+    (tmp_path / "room" / "a.py").rename(tmp_path / "room" / "b.py")
+    assert source_digest(tmp_path) != one
+
+
+@pytest.fixture
+def nearest(folder, monkeypatch):
+    """Computes with a program that is kept, as a new process would; and whether it was traced."""
+    function = inspect.unwrap(problem._nearest)
+    traced, trace = [], lowered._lowered
+    monkeypatch.setattr(lowered, "_lowered", lambda *about: traced.append(1) or trace(*about))
+
+    def compute(high=1.0, size=3):
+        monkeypatch.setattr(keeping, "_in_use", [ProgramFiles(folder, LIMIT)])
+        traced.clear()
+        found = eqx.filter_jit(lowered.kept(function))(
+            pg.feasible.Box(0.0, high), np.linspace(-1.0, 3.0, size)
+        )
+        np.testing.assert_array_equal(found, np.clip(np.linspace(-1.0, 3.0, size), 0.0, high))
+        assert not found.committed  # or JAX would compile all that take it once more
+        return bool(traced)
+
+    return compute
+
+
+def test_a_program_is_traced_once(nearest):
+    assert nearest()
+    assert not nearest()
+    assert not nearest(high=2.0)
+    assert nearest(size=4)
+
+
+def test_other_sources_and_settings_of_jax_are_traced_anew(nearest, monkeypatch):
+    assert nearest()
+    with jax.numpy_rank_promotion("warn"):
+        assert nearest()
+    assert not nearest()
+    monkeypatch.setattr(entry, "_packages", lambda: ["edited"])
+    assert nearest()
+    assert not nearest()
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_lowered_program_that_is_damaged_is_traced_anew(nearest, folder, damage):
+    nearest()
+    (path,) = files_in(folder)
+    path.write_bytes(damage(path.read_bytes()))
+    assert nearest()
+    assert not nearest()
+
+
+def test_a_lowered_program_of_something_else_is_replaced(nearest, folder, monkeypatch):
+    other = b"\x02\0\0\0{}"
+    monkeypatch.setattr(ProgramFiles, "get", lambda self, key: self._given.add(key) or other)
+    assert nearest()
+    monkeypatch.undo()
+    assert len(files_in(folder)) == 1
+
+
+def test_facts_are_kept(folder, monkeypatch):
+    monkeypatch.setattr(keeping, "_in_use", [ProgramFiles(folder, LIMIT)])
+    model, x = built.PLAIN["poisson"], np.float64(1.0)
+    kind_of = inspect.unwrap(problem.kind_of, stop=lambda f: f.__wrapped__ is _innermost(f))
+    first = kind_of(model, x, np.float64(2.0))
+    monkeypatch.setattr(problem, "_uses_first", None)  # it cannot be found out again
+    assert kind_of(model, x, np.float64(3.0)) == first
+    assert first.family is Poisson
+
+
+def _innermost(function):
+    return inspect.unwrap(function)
+
+
+def test_checks_can_be_vectorised(folder, monkeypatch):
+    """Then they are traced: a lowered program is of one shape."""
+    monkeypatch.setattr(keeping, "_in_use", [ProgramFiles(folder, LIMIT)])
+    box, points = pg.feasible.Box(0.0, 1.0), np.linspace(-1.0, 3.0, 5)
+    found = jax.vmap(lambda x: problem._nearest(box, x[None])[0])(points)
+    np.testing.assert_array_equal(found, np.clip(points, 0.0, 1.0))

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +26,7 @@ from postgrad.agent.stored_names import class_name, field_name, function_name
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs.belief import Belief
 from postgrad.distributions.density import log_density
+from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import Problem
 from postgrad.records.settings import read_settings
@@ -134,9 +134,9 @@ def _other_answers(
         all_places: Whether the places of settings that do not name them can be told: x, and one
             aside that depends on the feasible set.
     """
-    points = {name: jnp.asarray(point) for name, point in probe["points"].items()}
+    points = {name: on_device(point) for name, point in probe["points"].items()}
     some, known = _some(belief), probe.get("places")
-    places = _places(problem, jnp.asarray(x)) if known is None else jnp.asarray(known)
+    places = _places(problem, on_device(x)) if known is None else on_device(known)
     answers, found = _lists(_answers(problem, places, some, points)), []
     for name, now in answers.items():
         was = probe["answers"][name]
@@ -277,7 +277,7 @@ def _shown(was: list[float], now: list[float]) -> str:
     return f": {old}, now {new}"
 
 
-@eqx.filter_jit
+@compiled_at_once
 def _places(problem: Problem, x: jax.Array) -> jax.Array:
     """Where they are tried: not at x alone, as there, and above all at 0, a term may vanish."""
     aside = problem.feasible.project(x + 0.37 * (1.0 + jnp.max(jnp.abs(x))))
@@ -285,7 +285,7 @@ def _places(problem: Problem, x: jax.Array) -> jax.Array:
 
 
 # One program: compiling operations one by one would take longer than all the rest of opening.
-@eqx.filter_jit
+@compiled_at_once
 def _answers(
     problem: Problem, places: jax.Array, thetas: list[PyTree], points: dict[str, jax.Array]
 ) -> dict[str, jax.Array]:

@@ -28,6 +28,7 @@ from postgrad.engine.stage import DescendReport, LearnReport
 from postgrad.engine.stream import Report, Snapshot, Stream
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.fixed import fixed_leaves, steps
+from postgrad.numerics.validate import on_device
 from postgrad.records.answer import Answer, read_answer, size_of_answer
 from postgrad.store import StoredState
 from postgrad.store.array_codec import Entries, as_bytes, decode, encode, entries_of, header_of
@@ -276,4 +277,4 @@ def _as_leaf(array: np.ndarray, like: Any) -> Any:
         return array
     if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
         return random.wrap_key_data(jnp.asarray(array, "uint32"), impl=random.key_impl(like))
-    return jnp.asarray(array, like.dtype)
+    return on_device(np.asarray(array, like.dtype))

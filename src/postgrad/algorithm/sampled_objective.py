@@ -24,6 +24,7 @@ from postgrad.distributions.inversion import by_inversion
 from postgrad.numerics.cache_by_shape import once_per_shape
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.lattice_keys import even_keys, lattice_bits, table_keys
+from postgrad.numerics.program_cache.lowered import kept_fact
 from postgrad.numerics.tails import balanced, stretched, stretched_along
 from postgrad.problem.problem import Decision, Problem
 
@@ -243,6 +244,7 @@ class SampledObjective(eqx.Module):
 
 
 @once_per_shape
+@kept_fact
 def has_tails(objective: SampledObjective, x: Decision, theta: PyTree) -> bool:
     """Whether xi is drawn, each of its numbers from one uniform number u, and its tails are seen.
 

@@ -21,6 +21,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from postgrad.numerics.program_cache.lowered import kept_fact
+
 _SUMS_IN_PLACE = ("xla_cpu_experimental_ynn_fusion_type", "")
 _SOON = ("xla_cpu_use_fusion_emitters", False)
 _LEVEL = "xla_backend_optimization_level"
@@ -86,6 +88,7 @@ def _is_known(name: str, value: Any) -> bool:
 
 
 @functools.cache
+@kept_fact
 def _is_accepted(name: str, value: Any) -> bool:
     try:
         jax.jit(lambda: 0, compiler_options={name: value})()

@@ -15,6 +15,7 @@ from postgrad.beliefs.belief import Belief
 from postgrad.engine import stage
 from postgrad.engine.compiling import CompiledBySize, compiled_soon
 from postgrad.engine.packing import Packed
+from postgrad.numerics.program_cache.lowered import kept
 from postgrad.problem.problem import Decision
 
 
@@ -88,40 +89,51 @@ def programs(plan: Plan) -> Programs:
     The state comes in two parts, the belief and the search (all but the belief), so that *descend*
     does not depend on the shapes of the belief.
     """
+    return Programs(
+        learn=CompiledBySize(kept(_learn, plan)),
+        draw=compiled_soon(kept(_draw, plan)),
+        descend=compiled_soon(kept(_descend, plan)),
+    )
 
-    def policy_of(numbers: list[Array]) -> BayesianSGD:
-        return eqx.combine(jax.tree.unflatten(plan.numbers, numbers), plan.rest)
 
-    def state_of(belief: Belief, search: Packed) -> State:
-        return dataclasses.replace(search.tree_of_arrays(), belief=belief)
+def _learn(
+    plan: Plan,
+    numbers: list[Array],
+    belief: Belief,
+    search: Packed,
+    monitor: Packed,
+    batch: Array,
+    weight: Array,
+    x: Decision | None,
+) -> Learning:
+    policy, state = _policy(plan, numbers), _state(belief, search)
+    in_force = state.decision if x is None else x
+    test = monitor.tree_of_arrays()
+    state, test, report = stage.learn(policy, state, test, batch, weight, in_force)
+    draws = policy.draw(state)._replace(mixture=None)
+    return Learning(state.belief, draws, Packed.of(test), Packed.of(report))
 
-    @CompiledBySize
-    def learn(
-        numbers: list[Array],
-        belief: Belief,
-        search: Packed,
-        monitor: Packed,
-        batch: Array,
-        weight: Array,
-        x: Decision | None,
-    ) -> Learning:
-        policy, state = policy_of(numbers), state_of(belief, search)
-        in_force = state.decision if x is None else x
-        test = monitor.tree_of_arrays()
-        state, test, report = stage.learn(policy, state, test, batch, weight, in_force)
-        draws = policy.draw(state)._replace(mixture=None)
-        return Learning(state.belief, draws, Packed.of(test), Packed.of(report))
 
-    @compiled_soon
-    def draw(numbers: list[Array], belief: Belief, search: Packed) -> Draws:
-        return policy_of(numbers).draw(state_of(belief, search))._replace(mixture=None)
+def _draw(plan: Plan, numbers: list[Array], belief: Belief, search: Packed) -> Draws:
+    return _policy(plan, numbers).draw(_state(belief, search))._replace(mixture=None)
 
-    @compiled_soon
-    def descend(
-        numbers: list[Array], draws: Draws, mixture: Belief | None, search: Packed, rows: Array
-    ) -> Descending:
-        policy, draws = policy_of(numbers), draws._replace(mixture=mixture)
-        state, report = stage.descend(policy, draws, search.tree_of_arrays(), rows)
-        return Descending(Packed.of(state), Packed.of(report))
 
-    return Programs(learn, draw, descend)
+def _descend(
+    plan: Plan,
+    numbers: list[Array],
+    draws: Draws,
+    mixture: Belief | None,
+    search: Packed,
+    rows: Array,
+) -> Descending:
+    policy, draws = _policy(plan, numbers), draws._replace(mixture=mixture)
+    state, report = stage.descend(policy, draws, search.tree_of_arrays(), rows)
+    return Descending(Packed.of(state), Packed.of(report))
+
+
+def _policy(plan: Plan, numbers: list[Array]) -> BayesianSGD:
+    return eqx.combine(jax.tree.unflatten(plan.numbers, numbers), plan.rest)
+
+
+def _state(belief: Belief, search: Packed) -> State:
+    return dataclasses.replace(search.tree_of_arrays(), belief=belief)

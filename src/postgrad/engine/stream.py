@@ -25,6 +25,7 @@ from postgrad.monitoring import assumptions
 from postgrad.monitoring.assumptions import AssumptionFailedError
 from postgrad.monitoring.misspecification import Monitor
 from postgrad.monitoring.progress_warnings import Stall
+from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import kind_of
 from postgrad.records.alarm import Alarm
 
@@ -388,9 +389,9 @@ def _numbered(search: Packed, stage: int) -> Packed:
     """A packed search that has come to another stage; the number is the first of its words."""
     words = np.array(search.words)
     words[0] = stage + 1
-    return Packed(jnp.asarray(words), search.layout)
+    return Packed(on_device(words), search.layout)
 
 
 def _number(stage: int) -> jax.Array:
     """The number of a stage, as states keep it."""
-    return jnp.asarray(stage, jnp.int64)
+    return on_device(np.int64(stage))

@@ -9,6 +9,9 @@ from typing import Any, ParamSpec, TypeVar
 import equinox as eqx
 import jax
 
+from postgrad.numerics.program_cache.keeping import files_in_use
+from postgrad.numerics.program_cache.lowered import kept
+
 _KEPT = 64
 
 P = ParamSpec("P")
@@ -64,8 +67,20 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def compiled_at_once(function: Callable[P, R]) -> Callable[P, R]:
-    """`jit` for programs that run once or twice: to optimise one takes longer than to run it."""
+def compiled_at_once(function: Callable[..., R]) -> Callable[..., R]:
+    """`jit` for checks, which run once or twice: to optimise them takes longer than to run them.
+
+    They are kept on disk before they are compiled where programs are kept: see `kept`. No decision
+    depends on how they round.
+    """
     jit: Any = eqx.filter_jit  # takes what `jax.jit` takes, though its types do not say so
-    program: Callable[P, R] = jit(function, compiler_options={"xla_backend_optimization_level": 0})
-    return program
+    options = {"xla_backend_optimization_level": 0}
+    plain, at_top = (jit(form, compiler_options=options) for form in (function, kept(function)))
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> R:
+        leaves = jax.tree.leaves(arguments)
+        inside = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+        return (plain if inside or files_in_use() is None else at_top)(*arguments)
+
+    return call

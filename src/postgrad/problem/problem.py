@@ -17,6 +17,7 @@ from postgrad.distributions.inversion import by_inversion
 from postgrad.errors import CostError, FeasibleSetError, ModelError, SettingError
 from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
 from postgrad.numerics.module import Module
+from postgrad.numerics.program_cache.lowered import kept_fact
 from postgrad.numerics.validate import as_key, is_concrete, on_device
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.feasible.reals import Reals
@@ -189,6 +190,7 @@ class Kind(NamedTuple):
 
 
 @once_per_shape
+@kept_fact
 def kind_of(model: Model, x: Decision, theta: PyTree) -> Kind:
     """The kind of `model(x, theta)`, by tracing it.
 

@@ -183,6 +183,7 @@ def drawing(
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure.subplots(rows, sharex=True), files
         figure.savefig(files[0], dpi=160)
+        figure.set_layout_engine("none")  # laid out once: that takes as long as to draw
         figure.savefig(files[1], metadata={"Date": None})
 
 

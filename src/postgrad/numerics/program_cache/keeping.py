@@ -18,6 +18,7 @@ from postgrad.numerics.program_cache.folder import OFF, ON, default_folder, own_
 
 VARIABLE = "POSTGRAD_CACHE"
 _MEGABYTE = 1 << 20
+_in_use: list[ProgramFiles] = []
 
 
 def cache(folder: str | os.PathLike[str] | None = None, *, limit_mb: float = 512.0) -> Path | None:
@@ -71,6 +72,11 @@ def cache_as_told() -> None:
         warnings.warn(f"{VARIABLE}: {error}", stacklevel=2)
 
 
+def files_in_use() -> ProgramFiles | None:
+    """Where programs are kept; None if they are not."""
+    return _in_use[0] if _in_use else None
+
+
 def _hand_over(files: ProgramFiles) -> None:
     """Makes JAX use the files."""
     from jax._src import compilation_cache
@@ -93,3 +99,4 @@ def _hand_over(files: ProgramFiles) -> None:
     compilation_cache.reset_cache()
     compilation_cache._cache = Programs()
     compilation_cache._cache_initialized = True
+    _in_use[:] = [files]

@@ -5,16 +5,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jax import random
+from jaxtyping import Array, PyTree
 
 from postgrad.agent.agent import Agent
+from postgrad.beliefs.belief import Belief
+from postgrad.numerics.program_cache.lowered import kept
+from postgrad.problem.problem import Cost, Decision
 from postgrad.research.plots import drawing, line_of
-from postgrad.spec.backtest import Backtest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from postgrad.spec.backtest import Backtest
 
 _MOST_BATCHES = 2000  # only the latest are drawn
 # The posterior is drawn at so many stages, from so many draws each.
@@ -28,7 +34,7 @@ _OWN_WORDS: Any = {"parse_math": False}
 _BLUE, _GREY, _RED = "#0b5fa5", "#9a9a9a", "#c8553d"
 
 
-def draw_backtest(result: Backtest, stem: Path, *, title: str = "") -> list[Path]:
+def draw_backtest(result: "Backtest", stem: Path, *, title: str = "") -> list[Path]:
     """Cumulative cost minus that of hindsight, day by day; below zero is better than hindsight.
 
     Without hindsight, cumulative cost itself.
@@ -114,7 +120,7 @@ def _draw_decisions(
 def _draw_posterior(axes: "Axes", agent: Agent, stages: np.ndarray) -> None:
     """Quantiles of the posterior of one parameter at some stages, replayed from the batches."""
     chosen = np.unique(np.linspace(stages[0], stages[-1], _POSTERIORS).round().astype(int))
-    draw = jax.jit(lambda belief: belief.sample(random.key(0), (_DRAWS,)))
+    draw = jax.jit(kept(_draws))
     name, rows = "theta", []
     for belief in agent.beliefs(chosen.tolist()):
         draws, _ = jax.tree.flatten_with_path(draw(belief))
@@ -148,7 +154,16 @@ def _draw_cost(axes: "Axes", agent: Agent, stages: np.ndarray, records: list[Any
     if problem.observation is not None:
         axes.set_axis_off()
         return
-    cost = jax.jit(lambda x, xi: problem.cost(x, xi))
-    each = [sum(float(cost(record.x, row)) for row in record.rows) for record in records]
+    numbers, rest = eqx.partition(problem.cost, eqx.is_array)
+    cost = jax.jit(kept(_cost, rest))
+    each = [sum(float(cost(numbers, record.x, row)) for row in record.rows) for record in records]
     axes.plot(stages, np.cumsum(each), color=_BLUE, lw=1.5)
     axes.set_ylabel("cost so far of the\ndecisions in force")
+
+
+def _draws(belief: Belief) -> PyTree:
+    return belief.sample(random.key(0), (_DRAWS,))
+
+
+def _cost(rest: Cost, numbers: PyTree, x: Decision, xi: Array) -> Array:
+    return eqx.combine(numbers, rest)(x, xi)
