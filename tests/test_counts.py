@@ -86,6 +86,24 @@ def test_negative_binomial_draws_have_the_probabilities_of_the_law(mean, concent
     np.testing.assert_allclose(np.minimum(right, 1 - right), np.minimum(at_most, above), rtol=0.15)
 
 
+def test_negative_binomial_quantiles_are_the_same_however_draws_are_stacked():
+    """Numbers of u are computed once for all streams and thetas: see `skewed_quantile`."""
+    rng = np.random.default_rng(3)
+    u = rng.uniform(size=(4, 16))
+    u[0, :8], u[0, 8:] = 10.0 ** -np.arange(1.0, 9.0), 1 - 10.0 ** -np.arange(1.0, 9.0)
+    mean, concentration = np.exp(rng.uniform([-5, -4], [9, 9], (30, 4, 2))).transpose(2, 0, 1)
+    each = jax.vmap(negative_binomial_quantile, (0, None, None))
+    streams = jax.jit(jax.vmap(jax.vmap(each), (None, 0, 0)))
+    together = np.asarray(streams(u, mean, concentration))
+    full = np.broadcast_arrays(u, mean[..., None], concentration[..., None])
+    alone = _negative_binomial(*map(np.ravel, full))
+    np.testing.assert_array_equal(together.ravel(), alone)
+    assert together.dtype == float
+    a, m = full[2], full[1]
+    below, at = (stats.nbinom.cdf(together - k, a, a / (a + m)) for k in (1, 0))
+    assert np.all((below - 5e-5 <= full[0]) & (full[0] <= at + 5e-5))
+
+
 def test_negative_binomial_quantiles_at_the_ends():
     ends = jnp.asarray([0.0, 1.0 - 2.0**-53])
     for mean in (0.0, 1e-3, 5.0, 1e4):

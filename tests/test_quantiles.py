@@ -18,6 +18,7 @@ from postgrad.distributions.quantiles import (
     _Axis,
     beta_quantile,
     gamma_quantile,
+    skewed_quantile,
     student_quantile,
 )
 from postgrad.numerics.incomplete_gamma_beta import log_incomplete_beta, log_incomplete_gamma
@@ -44,6 +45,16 @@ def spread(low, high):
 def smaller_tail(below, above):
     """How far the smaller of P(X <= x) and P(X > x) is from that of u, relative to its size."""
     return np.where(LOW, np.expm1(below - np.log(U)), np.expm1(above - np.log1p(-U)))
+
+
+def test_skewed_quantiles_are_those_of_a_gamma_number():
+    w, log_a = np.random.default_rng(2).uniform([-6.0, -3.0], [6.0, 13.8], (4000, 2)).T
+    a = np.exp(log_a)
+    low = special.gammaincinv(a, special.ndtr(w))
+    x = np.where(w < 0, low, special.gammainccinv(a, special.ndtr(-w)))
+    z, exact = skewed_quantile(jnp.asarray(w), 2.0 / np.sqrt(a)), (x - a) / np.sqrt(a)
+    np.testing.assert_allclose(z, exact, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(skewed_quantile(jnp.asarray(w), 0.0), w, atol=1e-6)
 
 
 @pytest.mark.parametrize(

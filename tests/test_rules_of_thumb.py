@@ -55,3 +55,22 @@ def test_orders_lie_in_any_feasible_set(name):
     for orders in (backtest.orders(name, 2), backtest.hindsight(2)):
         assert all(float(ball.violation(order)) <= 1e-9 for order in orders[2:])
         assert np.isfinite(orders[2:]).all()
+
+
+@pytest.mark.parametrize("name", [*RULES, "saa-5", "normal-5"])
+def test_items_side_by_side_are_ordered_as_each_alone(name):
+    """Costs and bounds are each item's own, also where demands are missing, at first or later."""
+    rng = np.random.default_rng(2)
+    demand = rng.integers(0, 30, (60, 4)).astype(float)
+    demand[:25, 1] = demand[30:33, 2] = np.nan
+    groups = [str(day % 3) for day in range(60)]
+    costs = [unit_costs(1.0 + i, 2.0) for i in range(4)]
+    boxes = [pg.feasible.Box(2.0 * i, 20.0 + i) for i in range(4)]
+    start = np.asarray([7.0, 8.0, 9.0, 10.0])
+    table = DemandTable(demand, groups, None, 1)
+    both = RuleBacktest(table, start, costs, boxes)
+    for i in range(4):
+        own = DemandTable(demand[:, i : i + 1], groups, None, 1)
+        alone = RuleBacktest(own, start[i : i + 1], costs[i : i + 1], boxes[i : i + 1])
+        np.testing.assert_array_equal(both.orders(name, 9)[:, [i]], alone.orders(name, 9))
+        np.testing.assert_array_equal(both.hindsight(9)[:, [i]], alone.hindsight(9))

@@ -292,16 +292,20 @@ class BayesianSGD(Policy):
         return state, Info(*learned, *descended)
 
     def learn(self, state: State, batch: Batch) -> tuple[State, Learned]:
-        """Learn: pi_t from pi_{t-1} and the batch."""
-        likelihood, before = self.problem.likelihood, state.belief
-        key_belief = self._key(state.stage, _BELIEF)
+        """Learn: pi_t from pi_{t-1} and the batch, and how the batch was foreseen."""
+        new, log_predictive = self.update(state, batch)
         # by mixing, which compiles to far less
-        key_surprise = purpose(purpose(self.key, state.stage), _SURPRISE)
-        belief, log_predictive = before.predict_and_update(likelihood, batch, key_belief)
-        foreseen = surprise(before, likelihood, *batch, key_surprise)
-        failed = state.failed | SUFFICE * ~statistics_hold(before, likelihood, batch.x)
-        new = dataclasses.replace(state, belief=belief, failed=failed)
+        key = purpose(purpose(self.key, state.stage), _SURPRISE)
+        foreseen = surprise(state.belief, self.problem.likelihood, *batch, key)
         return new, Learned(log_predictive, foreseen)
+
+    def update(self, state: State, batch: Batch) -> tuple[State, Float[Array, " D"]]:
+        """pi_t from pi_{t-1} and the batch, and log f_hat_{t-1}(y_j; x_t): see `Learned`."""
+        likelihood, before = self.problem.likelihood, state.belief
+        key = self._key(state.stage, _BELIEF)
+        belief, log_predictive = before.predict_and_update(likelihood, batch, key)
+        failed = state.failed | SUFFICE * ~statistics_hold(before, likelihood, batch.x)
+        return dataclasses.replace(state, belief=belief, failed=failed), log_predictive
 
     def descend(self, state: State, rows: Float[Array, ""]) -> tuple[State, Descended]:
         """Descend and decide: from x_t to x_{t+1}, given pi_t.

@@ -22,7 +22,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import with_room
-from postgrad.engine.compiling import compiled_soon, compiled_well
+from postgrad.engine.compiling import compiled_soon, compiled_well, quietly
 from postgrad.monitoring.assumptions import (
     AssumptionFailedError,
     AssumptionWarning,
@@ -261,4 +261,5 @@ def _compile(
         return lax.fori_loop(0, count, body, (states, blank))
 
     compiled = compiled_soon if soon else compiled_well
-    return compiled(program).lower(numbers, states, own, 1, 1).compile()
+    with quietly():
+        return compiled(program).lower(numbers, states, own, 1, 1).compile()

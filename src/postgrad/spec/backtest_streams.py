@@ -17,6 +17,7 @@ from postgrad.beliefs.belief import Belief, first
 from postgrad.engine import bulk
 from postgrad.engine.stage import is_possible
 from postgrad.errors import BatchError, SettingError
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Problem, kind_of
 from postgrad.spec import partial_pooling
 from postgrad.spec.demand_table import DemandTable
@@ -61,13 +62,18 @@ class _Stage(eqx.Module):
         if self.pool is None:
             # The stage's number is the same in all streams: draws that need no more are shared.
             counted = eqx.tree_at(lambda state: state.stage, state, t)
-            new, info = policy.step(counted, batch, weight=weight, x=in_force)
+            # Nobody asks how surprising a batch was, which would be traced and compiled as well.
+            seen = Batch(in_force, batch, weight)
+            learned, log_predictive = policy.update(counted, seen)
+            new, descended = policy.descend(learned, seen.size)
+            outlook = descended.outlook
         else:
             new, info = partial_pooling.step(
                 policy, self.pool, state, group, batch, in_force, weight
             )
-        possible = is_possible(policy, before, batch, in_force, info.log_predictive)
-        return new, (new.decision, info.outlook.epistemic, possible)
+            log_predictive, outlook = info.log_predictive, info.outlook
+        possible = is_possible(policy, before, batch, in_force, log_predictive)
+        return new, (new.decision, outlook.epistemic, possible)
 
 
 class _Own(NamedTuple):

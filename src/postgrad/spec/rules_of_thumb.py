@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.special import ndtri
 
 from postgrad.problem.feasible.budget import Budget
@@ -199,17 +199,43 @@ class RuleBacktest:
             window: How many of the last demands the rule uses; None: all.
         """
         orders = np.tile(self.start, (len(known), 1))
-        parts = zip(self._together(), self.costs, self.feasible, strict=True)
-        for items, cost, feasible in ((items, *map(_on_host, part)) for items, *part in parts):
-            rows, is_known = self.table.rows[days][:, items], self.table.known_rows[days][:, items]
-            demands = [rows[:, i][is_known[:, i]] for i in range(len(items))]
-            counts = np.pad(np.cumsum(is_known.sum(axis=2), axis=0), ((1, 0), (0, 0)))[known]
-            for order, count in zip(orders, counts, strict=True):
+        rows, is_known = self.table.rows[days], self.table.known_rows[days]
+        demands = [rows[:, i][is_known[:, i]] for i in range(len(self.start))]
+        counts = np.pad(np.cumsum(is_known.sum(axis=2), axis=0), ((1, 0), (0, 0)))[known]
+        for items, cost, feasible in self._parts(counts.all(axis=0)):
+            past = [demands[i] for i in items]
+            for order, count in zip(orders, counts[:, items], strict=True):
                 if count.all():
                     first = count * 0 if window is None else np.maximum(count - window, 0)
-                    ends = zip(demands, first, count, strict=True)
+                    ends = zip(past, first.tolist(), count.tolist(), strict=True)
                     order[items] = rule([d[low:high] for d, low, high in ends], cost, feasible)
         return orders
+
+    def _parts(self, always_known: Bool[np.ndarray, " items"]) -> list[tuple[np.ndarray, Any, Any]]:
+        """Items whose orders one call of a rule computes, their costs and feasible set.
+
+        Items that are ordered alone, without a budget, are computed side by side: rules treat each
+        as they would treat it alone. Not those of which no demand is known at first.
+        """
+        parts: list[tuple[np.ndarray, Any, Any]] = []
+        beside: list[tuple[np.ndarray, Any, _Bounds]] = []
+        for items, *part in zip(self._together(), self.costs, self.feasible, strict=True):
+            cost, feasible = map(_on_host, part)
+            alone = isinstance(feasible, _Bounds) and np.ndim(feasible.low) == 0
+            (beside if alone and always_known[items].all() else parts).append(
+                (items, cost, feasible)
+            )
+        if beside:
+            costs = [_unit_costs(cost, 1) for _, cost, _ in beside]
+            prices = _UnitCosts(*map(np.concatenate, zip(*costs, strict=True)))
+            ends = _Bounds(*map(np.asarray, zip(*(bounds for *_, bounds in beside), strict=True)))
+            parts.append((np.concatenate([items for items, *_ in beside]), prices, ends))
+        return parts
+
+
+class _UnitCosts(NamedTuple):
+    underage: np.ndarray
+    overage: np.ndarray
 
 
 class _Bounds(NamedTuple):
