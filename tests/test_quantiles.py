@@ -29,7 +29,7 @@ U = special.expit(rng.uniform(-20.7, 20.7, 4000))  # 1e-9 to 1 - 1e-9, tails as 
 LOW = U < 0.5
 
 
-@pytest.mark.parametrize("degree", [3, 5])
+@pytest.mark.parametrize("degree", [2, 3, 5])
 def test_splines_are_those_of_scipy(degree):
     axis = _Axis(-9.2, 8.4, 40, degree)
     values = np.random.default_rng(1).normal(size=(len(axis.sites()), 3))
@@ -52,8 +52,8 @@ def test_skewed_quantiles_are_those_of_a_gamma_number():
     a = np.exp(log_a)
     low = special.gammaincinv(a, special.ndtr(w))
     x = np.where(w < 0, low, special.gammainccinv(a, special.ndtr(-w)))
-    z, exact = skewed_quantile(jnp.asarray(w), 2.0 / np.sqrt(a)), (x - a) / np.sqrt(a)
-    np.testing.assert_allclose(z, exact, rtol=1e-6, atol=1e-6)
+    z = np.asarray(skewed_quantile(jnp.asarray(w), 2.0 / np.sqrt(a)))
+    np.testing.assert_allclose(z, (x - a) / np.sqrt(a), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(skewed_quantile(jnp.asarray(w), 0.0), w, atol=1e-6)
 
 

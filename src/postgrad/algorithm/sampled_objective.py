@@ -32,9 +32,9 @@ from postgrad.problem.problem import Decision, Problem
 # period of n / 4; with this one, 18 dimensions before the first of xi, pairs (theta, xi) are spread
 # well for the usual numbers of draws, also with one xi for each theta.
 _THETA = 2**20 - 18
-# The share of draws that are spread over the tails: of one number, of several, and of the one number
-# that draws all items. Of that one a fifth would be too much: the paper's newsvendor with three items is
-# then 4.8e-4 off the limit at t = 200, instead of 2.6e-4.
+# The share of draws that are spread over the tails: of one number, of several, and of the one
+# number that draws all items. Of that one a fifth would be too much: the paper's newsvendor with
+# three items is then 4.8e-4 off the limit at t = 200, instead of 2.6e-4.
 _FAR_OUT, _FAR_OUT_OF_SEVERAL, _FAR_OUT_OF_ITEMS = 0.2, 0.3, 0.05
 # Of more coordinates each would have hardly any draws in its tails.
 _SEVERAL = 32
