@@ -194,6 +194,6 @@ def test_an_empty_batch_teaches_nothing():
     """Densities of no rows must not be asked for."""
     before = pg.beliefs.Grid([1.0, 2.0, 3.0])
     nothing = Batch(jnp.zeros(()), jnp.zeros(0), jnp.zeros(0))
-    after, foreseen = before.predict_and_update(normal, nothing)
+    after, foreseen = eqx.filter_jit(before.predict_and_update)(normal, nothing)
     assert foreseen.shape == (0,)
     np.testing.assert_allclose(after.probabilities, before.probabilities, rtol=1e-12)
