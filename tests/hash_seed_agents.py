@@ -48,15 +48,19 @@ def agents(only):
             yield name, model, belief, 1.0, options
 
 
-def main() -> None:
-    path, *only = sys.argv[1:]
+def refused(path, only):
+    """Makes or opens the agents; why some were refused."""
+    found = []
     with pg.Database(path) as database:
         for name, model, belief, x, options in agents(only):
             try:
                 pg.Agent(pg.Problem(cost, model), belief, x, path=database, name=name, **options)
             except pg.errors.PostgradError as error:
-                print(f"{name}: {error}")
+                found.append(f"{name}: {error}")
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    path, *only = sys.argv[1:]
+    for line in refused(path, only):
+        print(line)

@@ -26,13 +26,14 @@ from postgrad.research.paper.claims import (
     unbiased,
 )
 from postgrad.research.paper.claims.error_curves import LATE, Paired
-from postgrad.research.paper.claims.simulations import run_all
+from postgrad.research.paper.claims.simulations import jobs
 from postgrad.research.paper.claims.verdicts import Estimate
 from postgrad.research.paper.experiments import EXPERIMENTS
 from postgrad.research.paper.reproduce import reproduce
 from postgrad.research.problems import newsvendor as newsvendors
 from postgrad.research.problems import quadratic
 from postgrad.research.progress import RunStages, silent
+from postgrad.research.side_by_side import side_by_side
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 SILENT = RunStages(silent, 1)
@@ -269,9 +270,13 @@ def test_only_a_slow_decay_refutes_the_rates(power, expected):
     assert {verdict(claim) for claim in rates.claims(results)} == {expected}
 
 
+def run_all(planned):
+    return dict(side_by_side(jobs(planned, 0, SILENT), SILENT))
+
+
 def test_a_few_runs_decide_the_rates():
     """A part of what is assessed below, with the verdicts of the whole."""
-    found = rates.claims(run_all(rates.simulations(2), 0, SILENT))
+    found = rates.claims(run_all(rates.simulations(2)))
     said = {claim.id: verdict(claim) for claim in found}
     assert said["rate-constant"] == HOLDS
     assert FAILS not in said.values()
@@ -385,9 +390,10 @@ def test_counts_are_checked():
 
 def test_claims_use_the_programs_of_the_figures(monkeypatch):
     """What is simulated for a figure and for a claim is compiled once."""
-    reproduce(["quadratic-1d-independent"], algorithms=["bayesian-sgd", "known"], runs=2, horizon=3)
+    algorithms = ("bayesian-sgd", "mle", "known")
+    reproduce(["quadratic-1d-independent"], algorithms=algorithms, runs=2, horizon=3)
     monkeypatch.setattr(bulk, "compiled_soon", None)
     planned = independent_data.simulations(1)
-    names = [f"quadratic-1d-independent: {key}" for key in ("bayesian-sgd", "known")]
+    names = [f"quadratic-1d-independent: {key}" for key in algorithms]
     shorter = {name: planned[name]._replace(runs=2, horizon=3) for name in names}
-    run_all(shorter, 0, SILENT)
+    run_all(shorter)

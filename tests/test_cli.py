@@ -80,9 +80,10 @@ def test_reproduce_writes_figures_and_summary(tmp_path):
 
 
 def test_table_is_for_people(tmp_path):
-    done = run("reproduce", "quadratic-1d-dependent", "--runs", "3", "--horizon", "10",
-               "--algorithms", "bayesian-sgd,mle", "--out", str(tmp_path))  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    arguments = ["quadratic-1d-dependent", "--runs", "3", "--horizon", "10"]
+    arguments += ["--algorithms", "bayesian-sgd,mle", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, ["reproduce", *arguments], env={"COLUMNS": "300"})
+    assert done.exit_code == 0, done.stderr
     assert "bayesian-sgd" in done.stdout
     assert str(tmp_path) in done.stdout
 

@@ -1,6 +1,5 @@
 """Projections onto polyhedra and budgets at random, with everything that makes them hard."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from nearest import budget, distance_bound, size
@@ -55,17 +54,17 @@ def test_random_budgets():
 
 def test_far_points():
     """However far the start, the answer lies in the set to rounding at its own scale."""
-    np.testing.assert_allclose(Simplex().project(jnp.array([1e17, 1e17, 1e17])), np.ones(3) / 3)
-    np.testing.assert_allclose(Ball(0.0, 2.0).project(jnp.array([3e200, 4e200])), [1.2, 1.6])
-    np.testing.assert_allclose(Ball(1.0, 2.0).project(jnp.array([1.0, 1.0])), [1.0, 1.0])
-    np.testing.assert_allclose(Budget(0, 9, [1, 1], 4).project(jnp.array([1e15, 1e15])), [2, 2])
-    np.testing.assert_allclose(Simplex().project(jnp.array([1e16, 1e16 + 2, 1e16])), [0, 1, 0])
+    np.testing.assert_allclose(project(Simplex(), np.array([1e17, 1e17, 1e17])), np.ones(3) / 3)
+    np.testing.assert_allclose(project(Ball(0.0, 2.0), np.array([3e200, 4e200])), [1.2, 1.6])
+    np.testing.assert_allclose(project(Ball(1.0, 2.0), np.array([1.0, 1.0])), [1.0, 1.0])
+    np.testing.assert_allclose(project(Budget(0, 9, [1, 1], 4), np.array([1e15, 1e15])), [2, 2])
+    np.testing.assert_allclose(project(Simplex(), np.array([1e16, 1e16 + 2, 1e16])), [0, 1, 0])
     square = Polyhedron(SQUARE, np.ones(4))
-    np.testing.assert_allclose(square.project(jnp.array([1e12, 1.001])), [1, 1], rtol=1e-15)
-    corner = Polyhedron(ROOF_A, ROOF_B).project(jnp.array([1e12, 3e12, -1e12]))
-    assert Polyhedron(ROOF_A, ROOF_B).violation(corner) <= 1e-14
+    np.testing.assert_allclose(project(square, np.array([1e12, 1.001])), [1, 1], rtol=1e-15)
+    corner = project(Polyhedron(ROOF_A, ROOF_B), np.array([1e12, 3e12, -1e12]))
+    assert violation(Polyhedron(ROOF_A, ROOF_B), corner) <= 1e-14
 
 
 def test_huge_rows_are_constraints_too():
-    p = Polyhedron([[3e200, 4e200]], [5e200]).project(jnp.array([30.0, 40.0]))
+    p = project(Polyhedron([[3e200, 4e200]], [5e200]), np.array([30.0, 40.0]))
     np.testing.assert_allclose(p, [0.6, 0.8], rtol=1e-14)

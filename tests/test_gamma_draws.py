@@ -21,14 +21,14 @@ def test_gamma_draws_are_gamma(shape):
 
 
 def test_tiny_shapes_do_not_underflow_by_their_logarithms():
-    logarithms = draws.log_gamma(random.key(0), jnp.full(1000, 1e-4))
-    assert np.isfinite(logarithms).all()
-    assert (draws.gamma(random.key(0), jnp.full(1000, 1e-4)) == 0.0).any()
+    shapes = np.full(1000, 1e-4)
+    assert np.isfinite(jax.jit(draws.log_gamma)(random.key(0), shapes)).all()
+    assert (np.asarray(jax.jit(draws.gamma)(random.key(0), shapes)) == 0.0).any()
 
 
 def test_what_is_no_shape_gives_no_number():
     """And does not wait for a candidate for ever."""
-    values = draws.gamma(random.key(0), jnp.asarray([jnp.nan, -1.0, 2.0]))
+    values = jax.jit(draws.gamma)(random.key(0), np.array([np.nan, -1.0, 2.0]))
     assert np.isnan(values).tolist() == [True, True, False]
 
 

@@ -101,6 +101,7 @@ def test_every_member_is_tried_where_decisions_matter():
     assert rest == {(member, name) for member, names in unfit.items() for name in names}
 
 
+@eqx.filter_jit
 def finite_difference(average, x, step=1e-4):
     flat = x.reshape(-1)
     moves = step * jnp.eye(flat.size)
@@ -113,7 +114,9 @@ def posterior(instance):
     """A belief with several live points: a prior that is not flat, and one batch."""
     n = instance.points.shape[0]
     prior = pg.beliefs.Grid(instance.points, jnp.linspace(2.0, 1.0, n))
-    return prior.update(instance.problem.likelihood, instance.x, jnp.asarray([6.0, 3.0]))
+    return eqx.filter_jit(prior.update)(
+        instance.problem.likelihood, instance.x, jnp.asarray([6.0, 3.0])
+    )
 
 
 @eqx.filter_jit
@@ -130,6 +133,11 @@ def estimates(gradient, problem, belief, x, keys, baseline):
     return jax.vmap(one)(keys)
 
 
+@eqx.filter_jit
+def estimate(gradient, problem, x, sample):
+    return gradient.estimate(problem, x, sample)
+
+
 @functools.cache  # several laws ask for the same
 def mean_and_error(member, name, baseline=None):
     instance, _, x = PROBLEMS[name]
@@ -143,6 +151,7 @@ def summary(gradient, problem, belief, x, baseline=None):
     return values.mean(0), np.maximum(values.std(0) / np.sqrt(DRAWS), 1e-9)
 
 
+@eqx.filter_jit
 def average(belief, cost, x):
     return jnp.dot(belief.probabilities, jax.vmap(lambda theta: cost(x, theta))(belief.points))
 
@@ -151,7 +160,7 @@ def distance(member, name, baseline=None):
     """From the exact gradient, in standard errors."""
     instance, cost, x = PROBLEMS[name]
     belief = posterior(instance)
-    exact = finite_difference(lambda x: average(belief, cost, x), x)
+    exact = finite_difference(eqx.Partial(average, belief, cost), x)
     mean, error = mean_and_error(member, name, baseline)
     return np.max(np.abs(mean - exact) / error)
 
@@ -270,24 +279,23 @@ def test_enumerate_draws_nothing():
     instance, cost, x = PROBLEMS["count-dependent"]
     theta = jnp.asarray(0.5)
     found = {
-        float(gradient.estimate(instance.problem, x, pg.gradients.Sample(theta, random.key(seed))))
+        float(estimate(gradient, instance.problem, x, pg.gradients.Sample(theta, random.key(seed))))
         for gradient in (pg.gradients.Enumerate(), pg.gradients.Automatic())
         for seed in (0, 1)
     }
     assert len(found) == 1
-    assert found.pop() == pytest.approx(float(jax.grad(cost)(x, theta)), rel=1e-12)
+    assert found.pop() == pytest.approx(float(jax.jit(jax.grad(cost))(x, theta)), rel=1e-12)
 
 
 def test_automatic_is_pathwise_where_it_can_be():
     instance, _, x = PROBLEMS["1d-dependent"]
     sample = pg.gradients.Sample(jnp.asarray(4.0), random.key(5))
-    arguments = (instance.problem, x, sample)
-    assert pg.gradients.Automatic().estimate(*arguments) == pg.gradients.Pathwise().estimate(
-        *arguments
+    automatic, pathwise, score = (
+        estimate(gradient, instance.problem, x, sample)
+        for gradient in (pg.gradients.Automatic(), pg.gradients.Pathwise(), pg.gradients.Score())
     )
-    assert pg.gradients.Automatic().estimate(*arguments) != pg.gradients.Score().estimate(
-        *arguments
-    )
+    assert automatic == pathwise
+    assert automatic != score
 
 
 def test_scores_refuse_a_support_that_moves():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hash_seed_agents
 import pytest
 
 HERE = Path(__file__).parent
@@ -19,8 +20,9 @@ FEW = ["Particles", "Beta", "adam"]
     scope="module", params=[FEW, pytest.param([], marks=pytest.mark.slow)], ids=["few", "all"]
 )
 def file(tmp_path_factory, request):
+    """Made by this process, whose hash seed Python has drawn."""
     path = tmp_path_factory.mktemp("seeds") / "state.db"
-    assert opened(path, request.param, 0) == ""
+    assert hash_seed_agents.refused(path, request.param) == []
     return path, request.param
 
 

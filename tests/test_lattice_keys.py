@@ -74,7 +74,7 @@ def test_every_projection_on_a_line_is_equidistant():
 
     for first in (0, 3):
         keys = lattice_keys(random.key(0), (n,), first)
-        drawn = np.sort(np.asarray(jax.vmap(several)(keys)), axis=0)
+        drawn = np.sort(np.asarray(jax.jit(jax.vmap(several))(keys)), axis=0)
         np.testing.assert_allclose(np.diff(drawn, axis=0), 1 / n, atol=1e-12)
 
 
@@ -82,7 +82,7 @@ def test_dimensions_of_one_set_of_keys_differ_from_those_of_another():
     """Paired draws of two sets lie on a line if both begin with the same dimension."""
     n = 1024
     theta, same, other = (
-        np.asarray(jax.vmap(random.uniform)(lattice_keys(random.key(i), (n,), first)))
+        np.asarray(jax.jit(jax.vmap(random.uniform))(lattice_keys(random.key(i), (n,), first)))
         for i, first in ((0, 0), (1, 0), (2, 1))
     )
     assert len(np.unique(np.round((theta - same) % 1.0, 9))) == 1
@@ -118,10 +118,14 @@ def test_means_converge_much_faster_than_independent_draws():
 def test_works_under_vmap_and_jit_and_in_any_shape():
     flat, square = (lattice_keys(random.key(1), shape) for shape in ((64,), (4, 16)))
     draw = jax.vmap(lambda key: dist.Laplace(2.0).sample(key))
-    loop = np.asarray([float(dist.Laplace(2.0).sample(key)) for key in flat[:3]])
+    alone = jax.jit(dist.Laplace(2.0).sample)
+    loop = np.asarray([float(alone(key)) for key in flat[:3]])
     np.testing.assert_allclose(draw(flat)[:3], loop, rtol=1e-12)
     np.testing.assert_allclose(jax.jit(draw)(flat), draw(square.reshape(-1)), rtol=1e-12)
-    bits = [jax.vmap(lambda key, w=w: random.bits(key, (2,), w))(flat) for w in ("uint8", "uint32")]
+    bits = [
+        np.asarray(jax.jit(jax.vmap(lambda key, w=w: random.bits(key, (2,), w)))(flat))
+        for w in ("uint8", "uint32")
+    ]
     np.testing.assert_array_equal(bits[0], bits[1] >> 24)  # the top bits of the same numbers
 
 
@@ -153,7 +157,7 @@ def test_theta_and_xi_of_a_stage_do_not_lie_on_a_line(sizes):
         reading = read_at(land, draw_thetas(belief, keys[0], thetas), keys[1], draws, x)
         return land.slope(reading), noise(land, reading)
 
-    slopes, noises = map(np.asarray, jax.vmap(look)(random.split(random.key(0), 200)))
+    slopes, noises = map(np.asarray, jax.jit(jax.vmap(look))(random.split(random.key(0), 200)))
     error = np.sqrt(np.mean(np.square(slopes)))
     assert error < 10 * 0.3 / np.sqrt(thetas * draws) / 1.5  # of independent draws, and a margin
     assert np.sqrt(np.mean(np.square(noises))) > error / 2.5

@@ -1,5 +1,6 @@
 """Regimes of a grid that are less likely than one draw in 256, against closed forms."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -41,8 +42,14 @@ def test_a_catastrophe_of_one_in_two_thousand():
 def test_every_group_of_draws_counts_every_regime_as_it_should(rare):
     prior = np.array([0.6, rare, 0.4 - rare])
     belief = pg.beliefs.Grid(np.arange(3.0), prior=prior)
-    thetas, drawn = draw_thetas(belief.wide(), purpose(pg.BayesianSGD(COVER).key, 3), 256)
-    weights = np.asarray(weights_in_groups(drawn, 8)).reshape(-1, 8)
+
+    @eqx.filter_jit
+    def draw(key):
+        thetas, drawn = draw_thetas(belief.wide(), key, 256)
+        return thetas, weights_in_groups(drawn, 8)
+
+    thetas, weights = draw(purpose(pg.BayesianSGD(COVER).key, 3))
+    weights = np.asarray(weights).reshape(-1, 8)
     for k in range(3):
         shares = np.mean(np.where(np.asarray(thetas).reshape(-1, 8) == k, weights, 0.0), axis=0)
         np.testing.assert_allclose(shares, prior[k], rtol=1e-6)

@@ -103,8 +103,8 @@ def is_focused(grid):
 def in_use(weights):
     """The probabilities from which draws are made, of all points."""
     rows = weights.live
-    values = rows.table() @ weights.statistics[:-1] + rows.log_prior.ravel()
-    values = np.asarray(values)
+    natural, log_prior = np.asarray(rows.table()), np.asarray(rows.log_prior)
+    values = natural @ np.asarray(weights.statistics)[:-1] + log_prior.ravel()
     place = np.asarray(rows.index).ravel()
     total = np.zeros(weights.everything.log_prior.size)
     used = np.isfinite(values)
@@ -312,7 +312,7 @@ def test_family_without_a_closed_form_is_never_focused():
 
     grid, dense = bound(model, points), pg.beliefs.Grid(points)
     for i in range(30):
-        batch = dist.Gamma(2.0, 1.0).sample(random.key(i), (3,))
+        batch = draw(model, None, {"shape": 2.0, "rate": 1.0}, random.key(i), 3)
         grid, dense = (update(b, model, jnp.asarray(1.0), batch) for b in (grid, dense))
         grid = focus.focused(grid)
     assert not is_focused(grid)
@@ -378,10 +378,10 @@ def test_vmap_over_runs_equals_a_loop_over_runs(shared):
         return sweep(rows, statistics, blank(rows)), value, gradient
 
     loop = [one(rows[i], statistics[i, j]) for i in range(2) for j in range(5)]
-    loop = jax.tree.map(lambda *leaves: jnp.stack(leaves), *loop)
-    stack = rows[0] if shared else jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+    loop = jax.tree.map(lambda *leaves: np.stack(leaves), *loop)
+    stack = rows[0] if shared else jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
     inner = jax.vmap(one, in_axes=(None, 0))
-    nested = jax.vmap(inner, in_axes=(None if shared else 0, 0))(stack, statistics)
+    nested = jax.jit(jax.vmap(inner, in_axes=(None if shared else 0, 0)))(stack, statistics)
     for expected, found in zip(jax.tree.leaves(loop), jax.tree.leaves(nested), strict=True):
         np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
 
@@ -390,11 +390,11 @@ def test_vmap_over_runs_equals_a_loop_over_runs(shared):
         values = jnp.einsum("bmr,m->br", used, statistics) + rows[0].log_prior[: len(used)]
         return jax.nn.logsumexp(values)
 
-    value, gradient = jax.vmap(jax.value_and_grad(dense))(statistics[0])
+    value, gradient = jax.jit(jax.vmap(jax.value_and_grad(dense)))(statistics[0])
     np.testing.assert_allclose(nested[1][0], value, rtol=1e-12)
     np.testing.assert_allclose(nested[2][0], gradient, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(
-        jax.vmap(lambda t: t.log_total)(jax.tree.map(lambda leaf: leaf[0], nested[0])),
+        jax.jit(jax.vmap(lambda t: t.log_total))(jax.tree.map(lambda leaf: leaf[0], nested[0])),
         value,
         rtol=1e-12,
     )

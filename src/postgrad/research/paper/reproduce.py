@@ -21,11 +21,11 @@ from postgrad.research.paper.experiments import (
     LIMIT,
 )
 from postgrad.research.paper.limit import LIMITS, STAGES, Limit
-from postgrad.research.paper.records import BeliefInTruth
+from postgrad.research.paper.records import BeliefInTruth, estimate
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages, silent
 from postgrad.research.side_by_side import side_by_side
-from postgrad.research.simulation import Simulation
+from postgrad.research.simulation import Simulation, nothing
 
 # The figures in the paper's order.
 POSTERIOR = "posterior"
@@ -173,8 +173,7 @@ def _experiment(
         belief = part.belief(instance)
         options: dict[str, Any] = {"batch_size": experiment.batch_size, **settings}
         options["runs"] = runs[key]
-        if key == _POSTERIORS_OF:
-            options["record"] = LIMITS[name].record
+        options["record"] = _record(name, key)
         result = counter.simulate(f"{name}: {key}", instance, algorithm, belief, **options)
         results[key] = _errors(result, instance.x_star, experiment.far)
         if key == _POSTERIORS_OF and LIMIT in chosen:
@@ -184,6 +183,13 @@ def _experiment(
     shown = {key: results[key] for key in chosen}
     where = {"batch_size": experiment.batch_size, "feasible": region.text, "algorithms": shown}
     return as_json_types({"x_star": np.atleast_1d(instance.x_star), **settings, **where})
+
+
+def _record(name: str, key: str) -> Callable[[State], Any]:
+    """What a curve records: what the limit needs, and what claims record with the same program."""
+    record = LIMITS[name].record
+    is_needed = key == _POSTERIORS_OF or (key == "mle" and record is estimate)
+    return record if is_needed else nothing
 
 
 def _posterior(

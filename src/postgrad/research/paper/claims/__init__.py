@@ -5,7 +5,8 @@ from the summary of the experiments where that is enough, else from simulations 
 verdicts follow from the estimates by the requirements in `verdicts`.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from postgrad.engine.bulk import Progress
@@ -18,8 +19,11 @@ from postgrad.research.paper.claims import (
     rates,
     unbiased,
 )
-from postgrad.research.paper.claims.simulations import run_all
+from postgrad.research.paper.claims.simulations import jobs
 from postgrad.research.progress import RunStages, at, silent
+from postgrad.research.side_by_side import side_by_side
+
+_BIASES = "biases"
 
 
 def assess(
@@ -47,10 +51,15 @@ def assess(
     planned = [module.simulations(runs) for module in modules]
     total = sum(plan.runs * plan.horizon for group in planned for plan in group.values())
     counter = RunStages(at("claims", progress), total)
-    found = [*convergence.claims(summary), *unbiased.claims(runs, seed, counter)]
-    counter.end()
-    for module, group in zip(modules, planned, strict=True):
-        found += module.claims(run_all(group, seed, counter))
+    # All together, so that no processor waits for the last simulation of a group.
+    biases = functools.partial(unbiased.claims, runs, seed, counter)
+    every: dict[str, Callable[[], Any]] = {_BIASES: biases}
+    for group in planned:
+        every |= jobs(group, seed, counter)
+    results = dict(side_by_side(every, counter))
+    found = [*convergence.claims(summary), *results[_BIASES]]
+    for module in modules:
+        found += module.claims(results)
         if module is independent_data:
             found += module.from_summary(summary)
     return [claim.as_dict() for claim in found]

@@ -89,9 +89,7 @@ def simulations(runs: int) -> dict[str, PlannedSimulation]:
     for regime, T in itertools.product(_REGIMES, _HORIZONS):
         steps = paper(gradient=Pathwise(), steps=regime.schedule(T))
         algorithm = BayesianSGD(instance.problem, **steps)
-        # at least 1,000 stages, those after T unused: one program then serves every T
-        plan = PlannedSimulation(instance, algorithm, belief, n, max(T, 1000))
-        planned[regime.simulation(T)] = plan
+        planned[regime.simulation(T)] = PlannedSimulation(instance, algorithm, belief, n, T)
     return planned
 
 

@@ -8,7 +8,6 @@ from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.beliefs.belief import Belief
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages
-from postgrad.research.side_by_side import side_by_side
 from postgrad.research.simulation import Simulation, nothing
 
 
@@ -30,13 +29,11 @@ class PlannedSimulation(NamedTuple):
     record: Callable[[State], Any] = nothing
 
 
-def run_all(
+def jobs(
     planned: Mapping[str, PlannedSimulation], seed: int, counter: RunStages
-) -> dict[str, Simulation]:
-    """Runs simulations by name: run i meets the same data noise in all of them."""
-    jobs = {
+) -> dict[str, Callable[[], Simulation]]:
+    """Simulations by name, to be called: run i meets the same data noise in all of them."""
+    return {
         name: functools.partial(counter.simulate, name, **plan._asdict(), seed=seed)
         for name, plan in planned.items()
     }
-    found = dict(side_by_side(jobs, counter))
-    return {name: found[name] for name in planned}
