@@ -215,12 +215,12 @@ def test_a_known_specification_is_neither_traced_nor_compiled(tmp_path):
     cold, hits, misses, traced = run("cold", SPEC)
     assert misses > 2
     assert traced > 2
-    everything = hits + misses
-    assert run("other", other)[1:] == (everything, 0, 0)
+    _, *known = run("other", other)
+    assert known == [hits + misses - 2, 0, 0]  # which two options XLA accepts is not tried again
     for path in (tmp_path / "programs").glob("*/*.program"):
         path.write_bytes(path.read_bytes()[:-1])
     assert run("damaged", SPEC) == (cold, hits, misses, traced)
-    assert run("warm", SPEC) == (cold, everything, 0, 0)
+    assert run("warm", SPEC) == (cold, *known)
     assert run("nothing kept", SPEC, programs="off")[0] == cold
     more = SPEC.replace("[settings]", "[settings]\niterations = 2")
     assert run("more", more)[3] > 0
