@@ -134,8 +134,7 @@ class LogWeights(Weights):
 
     def log_mean(self, log_f: Float[Array, " n"]) -> Float[Array, ""]:
         """log sum_i w_i f_i / sum_i w_i."""
-        # Of the weights themselves the largest is one.
-        return logsumexp(self.values + log_f) - jnp.log(jnp.sum(jnp.exp(self.values)))
+        return logsumexp(self.values + log_f) - logsumexp(self.values)
 
 
 def log_densities(model: Model, points: PyTree, x: Decision, xi: Array) -> Float[Array, " n"]:

@@ -12,6 +12,7 @@ from postgrad.algorithm.descents.search.local_step import (
     after_look,
     bracketed,
     measured_update,
+    raised,
     secant_update,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Look, Seen, known_error, standard_error
@@ -53,8 +54,9 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         lane = lane._replace(reach=jnp.where(composes & good, wider, lane.reach))
     lane = lane._replace(bend=jnp.where(_knows_nothing(on, look), _guess(lane, seen), lane.bend))
     from_lane = judge & good
+    theirs = raised(lanes.bend[candidate], lanes.reach[candidate])
     lane = lane._replace(
-        bend=jnp.where(from_lane, lanes.bend[candidate], lane.bend),
+        bend=jnp.where(from_lane, theirs, lane.bend),
         reach=jnp.where(from_lane, lanes.reach[candidate], lane.reach),
     )
     tried, aside, better = near & ~carry.explained, carry.aside, carry.better

@@ -293,6 +293,16 @@ def quadratic_step(
     return step / jnp.maximum(over, 1.0)
 
 
+def raised(bend: Float[Array, " d"], reach: Float[Array, " d"]) -> Float[Array, " d"]:
+    """Curvatures, none of which is less than a small share of the largest, as costs over the reach.
+
+    Beyond the price at which nobody buys, a coordinate has neither slope nor curvature, and a
+    matrix of curvatures would be singular.
+    """
+    square = jnp.square(reach)
+    return jnp.maximum(bend, _LEAST * jnp.max(bend * square) / square)
+
+
 def secant_update(
     matrix: Float[Array, "d d"],
     move: Float[Array, " d"],

@@ -22,7 +22,7 @@ from postgrad.algorithm.decision_uncertainty import (
 )
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
 from postgrad.algorithm.descents.search.ground import Ground
-from postgrad.algorithm.descents.search.local_step import FAR, quadratic_step, saving
+from postgrad.algorithm.descents.search.local_step import FAR, quadratic_step, raised, saving
 from postgrad.algorithm.descents.search.looks import known_error, standard_error
 from postgrad.algorithm.descents.search.loop import look_around
 from postgrad.algorithm.descents.search.places import GROUPS
@@ -218,7 +218,11 @@ class Search(Descent):
         spread = jnp.std(end.lanes.x, axis=0)
         reach = 4.0 * jnp.maximum(jnp.maximum(spread, jnp.abs(lane.x - flat)), jnp.abs(end.step))
         reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * (high - low)))
-        track = Track(bend, end.matrix, reach, left, end.others, end.explained)
+        matrix = end.matrix
+        if not objective.additive:  # stage by stage, flat coordinates would lose all curvature
+            bend, own = raised(bend, reach), jnp.diagonal(matrix)
+            matrix = matrix + jnp.diag(raised(own, reach) - own)
+        track = Track(bend, matrix, reach, left, end.others, end.explained)
         return x_next.reshape(x.shape), track, course, shown
 
 
