@@ -4,13 +4,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm.descents.descent import Stage
 from postgrad.algorithm.descents.search.looks import Kind, Look, Schedule
 from postgrad.algorithm.descents.search.places import (
     EACH,
     EXCHANGES,
+    FEW_EXCHANGES,
     GROUPS,
     LATTICE,
     LINES,
@@ -70,7 +71,8 @@ class Ground:
         patience: How many steps there are at most, unless the minimum is far off.
         begins: Whether the stage is one of the first scans, before which little is known.
         ends: Of each coordinate: see `window`.
-        fresh: Places that no stage has looked at, and some at which all coordinates move together.
+        fresh: Places to look at once, a part of them at each look.
+        new_looks: How many looks that takes.
     """
 
     def __init__(self, stage: Stage, x: Decision, state: Track):
@@ -100,6 +102,7 @@ class Ground:
         )
         t = plan.number
         self.scans = (((t & (t - 1)) == 0) | (t % _SELDOM == 0)) & self.has_values
+        self.new_looks = 2 if x.size == 1 else 1
         self.schedule = self._schedule()
         # As many steps as a minimum that has moved far takes; most searches come to rest sooner.
         self.patience = _LONGER * plan.iterations
@@ -110,10 +113,7 @@ class Ground:
         unknown = jnp.maximum((self.ends[1] - self.ends[0]) / (EACH * GROUPS // 2), 1e-300)
         reach = jnp.where(t == 1, unknown, state.reach)
         self.state = eqx.tree_at(lambda state: state.reach, state, reach)
-        self.fresh = fresh_places(self.feasible, x, self.ends, t)
-        if not objective.additive:
-            together = on_ray(self.feasible, x, self.ends, t)
-            self.fresh = jnp.stack([self.fresh, together], axis=1).reshape(-1, x.size)
+        self.fresh = self._fresh()
 
     def explores(self, look: Look, carry: Carry) -> Bool[Array, ""]:
         """Whether lanes look at places around the best one, since the cost jumps.
@@ -131,7 +131,7 @@ class Ground:
         singles = jnp.where(early | self.kinked, _FIRST_SINGLE, _SINGLE)
         counts = {
             Kind.HOME: 1,
-            Kind.RECALL: self.has_values * (2 + self._exchanges()),
+            Kind.RECALL: self.has_values * (1 + self.new_looks + self._exchanges()),
             Kind.OTHER: int(self.has_values),
             Kind.SCAN: jnp.where(self.scans, self.per_group, 0),
             Kind.APART: jnp.where(self.scans, _APART, 0),
@@ -149,7 +149,20 @@ class Ground:
 
     def _exchanges(self) -> Array | int:
         """How many looks at exchanges between coordinates: see `exchanges`."""
-        return jnp.where(self.scans, EXCHANGES, 1) if self.compete else 0
+        return jnp.where(self.scans, EXCHANGES, FEW_EXCHANGES) if self.compete else 0
+
+    def _fresh(self) -> Float[Array, "k d"]:
+        """Places that no stage has looked at, and some where all coordinates move together.
+
+        Of one coordinate twice as many, both ends among them: to do nothing is often the other
+        choice, and the world may have changed since the last scan.
+        """
+        about = self.feasible, self.x, self.ends, self.stage.plan.number
+        if self.x.size == 1:
+            return jnp.concatenate([jnp.stack(self.ends), on_ray(*about), fresh_places(*about, 10)])
+        if self.objective.additive:
+            return fresh_places(*about, GROUPS)
+        return jnp.stack([fresh_places(*about, 4), on_ray(*about)], axis=1).reshape(-1, self.x.size)
 
     def _places(self) -> Places:
         found = places(self.feasible, self.x, self.stage.plan.number)

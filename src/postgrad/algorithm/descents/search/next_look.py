@@ -169,13 +169,14 @@ def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
     """Remembered places, then new ones, then exchanges, by other draws every time."""
     number = on.stage.plan.number
     known = carry.others[(on.group + number) % GROUPS]
-    fresh = on.fresh[on.group * len(on.fresh) // on.groups]
-    places = jnp.where(look.turn == 0, known, fresh)
+    each = len(on.fresh) // on.new_looks
+    turn = jnp.clip(look.turn - 1, 0, on.new_looks - 1)
+    places = jnp.where(look.turn == 0, known, on.fresh[turn * each + on.group * each // on.groups])
     if not on.compete:
         return places
     x = carry.held.lane.x.reshape(on.x.shape)
     swapped = exchanges(on.feasible, x, on.ends, number, look.turn)[(on.group + number) % GROUPS]
-    return jnp.where(look.turn < 2, places, swapped)
+    return jnp.where(look.turn <= on.new_looks, places, swapped)
 
 
 def _on_line(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:

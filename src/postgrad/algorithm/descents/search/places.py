@@ -18,8 +18,8 @@ LINES, LOOKS = 6, 4
 _LINE_DECADES = 4.0
 # In more dimensions so few points are no lattice.
 LATTICE = 6
-_FRESH = 4  # places that are new at every stage
-EXCHANGES = 8  # looks at exchanges in a stage that scans; others take one
+# Looks at exchanges in a stage that scans, and in others.
+EXCHANGES, FEW_EXCHANGES = 8, 2
 _USED = 1e-3  # a coordinate is used if it lies more than this share of its window above the low end
 # Logarithmic distances span so many decades of the window.
 _DECADES = 6.0
@@ -111,16 +111,18 @@ def fresh_places(
     x: Float[Array, "..."],
     ends: tuple[Float[Array, " d"], Float[Array, " d"]],
     number: Int[Array, ""],
-) -> Float[Array, "4 d"]:
-    """The next four places of a sequence that fills the window over the stages.
+    count: int,
+) -> Float[Array, "count d"]:
+    """The next places of a sequence that fills the window over the stages.
 
     Args:
         feasible: The feasible set.
         x: Any decision.
         ends: See `window`.
         number: The stage.
+        count: How many.
     """
-    points = (0.5 + (_FRESH * number + jnp.arange(_FRESH))[:, None] * _steps(x.size)) % 1.0
+    points = (0.5 + (count * number + jnp.arange(count))[:, None] * _steps(x.size)) % 1.0
     return _nearest(feasible, x, ends, ends[0] + (ends[1] - ends[0]) * points)
 
 
@@ -158,9 +160,10 @@ def exchanges(
 ) -> Float[Array, "groups d"]:
     """Places at which one coordinate gives up all that it has, as a share of its window.
 
-    Another one gets a part of it, none to all, and the others get the rest in proportion. Where
-    coordinates compete, for a budget or for the same demand, and each has a fixed cost or a
-    discount, the next valley is one such exchange away.
+    Another one gets a part of it, none to all, and the others get the rest in proportion. At every
+    fourth place all give up what they have to one of them. Where coordinates compete, for a budget
+    or for the same demand, and each has a fixed cost or a discount, or earns little unless it has
+    much, the next valley is one such exchange away.
 
     Args:
         feasible: The feasible set.
@@ -178,9 +181,12 @@ def exchanges(
     giver = order[((index * np.sqrt(0.2)) % 1.0 * used).astype(int)]
     taker = ((index * np.sqrt(2.0)) % 1.0 * x.size).astype(int)
     part = jnp.clip(2.0 * ((index * np.sqrt(3.0)) % 1.0) - 0.5, 0.0, 1.0)
+    every = index % 4 == 0
+    taker, part = jnp.where(every, index // 4 % x.size, taker), jnp.where(every, 1.0, part)
     here = jnp.arange(x.size)
-    given = jnp.sum(jnp.where(here == giver, share, 0.0), axis=1, keepdims=True)
-    others = jnp.where(here == giver, 0.0, share)
+    gives = (here == giver) | every
+    given = jnp.sum(jnp.where(gives, share, 0.0), axis=1, keepdims=True)
+    others = jnp.where(gives, 0.0, share)
     whole = jnp.sum(others, axis=1, keepdims=True)
     more = others * (1.0 - part) * given / jnp.where(whole > 0, whole, 1.0)
     new = others + more + jnp.where(here == taker, part * given, 0.0)
