@@ -27,7 +27,8 @@ class Judgement(NamedTuple):
         value: F at the best place so made.
         values: F there by each group.
         explained: Whether slopes explain how values change.
-        elsewhere: Whether the place is farther off than steps reach: in another valley.
+        elsewhere: Whether the place is in another valley: farther off than steps reach, or lower
+            than they promise.
         slack: By how much the values may be off that were put together by coordinates.
     """
 
@@ -66,8 +67,9 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     else:
         lower = jnp.sum(seen.slope * move) <= -0.25 * jnp.sum(held.lane.slope * move)
     single = look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE) | near
-    far_enough = elsewhere | ~look.is_of(Kind.OTHER)
-    good = look.is_of(Kind.HOME) | (single & finite & lower & far_enough)
+    # A place that is lower by more than steps promise is not where they lead, be it near or far.
+    elsewhere = elsewhere | look.is_of(Kind.OTHER)
+    good = look.is_of(Kind.HOME) | (single & finite & lower)
     if not on.by_coordinate:
         return Judgement(good, good, seen.value, seen.values, explained, elsewhere, jnp.zeros(()))
     # Each coordinate is judged by itself, until the last step looks at what that made.

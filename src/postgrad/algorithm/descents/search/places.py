@@ -158,10 +158,10 @@ def exchanges(
     number: Int[Array, ""],
     turn: Int[Array, ""],
 ) -> Float[Array, "groups d"]:
-    """Places at which one coordinate gives up all that it has, as a share of its window.
+    """Places at which coordinates give up all that they have, as a share of their window.
 
-    Another one gets a part of it, none to all, and the others get the rest in proportion. At every
-    fourth place all give up what they have to one of them. Where coordinates compete, for a budget
+    In turns: all give it to one of them; one gives it to the others, in proportion; one gives it to
+    another; or to another and, in proportion, to the rest. Where coordinates compete, for a budget
     or for the same demand, and each has a fixed cost or a discount, or earns little unless it has
     much, the next valley is one such exchange away.
 
@@ -177,14 +177,15 @@ def exchanges(
     order = jnp.argsort(-share)
     used = jnp.maximum(jnp.sum(share > _USED), 1)
     index = ((EXCHANGES * number + turn) * GROUPS + jnp.arange(GROUPS))[:, None]
+    kind, turn = index % 4, index // 4
     # irrational steps, so that all pairs have their turn whatever the number of coordinates
-    giver = order[((index * np.sqrt(0.2)) % 1.0 * used).astype(int)]
-    taker = ((index * np.sqrt(2.0)) % 1.0 * x.size).astype(int)
-    part = jnp.clip(2.0 * ((index * np.sqrt(3.0)) % 1.0) - 0.5, 0.0, 1.0)
-    every = index % 4 == 0
-    taker, part = jnp.where(every, index // 4 % x.size, taker), jnp.where(every, 1.0, part)
+    giver = order[
+        jnp.where(kind == 1, turn % used, ((index * np.sqrt(0.2)) % 1.0 * used).astype(int))
+    ]
+    taker = jnp.where(kind == 0, turn % x.size, ((index * np.sqrt(2.0)) % 1.0 * x.size).astype(int))
+    part = jnp.where(kind == 3, (index * np.sqrt(3.0)) % 1.0, jnp.where(kind == 1, 0.0, 1.0))
     here = jnp.arange(x.size)
-    gives = (here == giver) | every
+    gives = (here == giver) | (kind == 0)
     given = jnp.sum(jnp.where(gives, share, 0.0), axis=1, keepdims=True)
     others = jnp.where(gives, 0.0, share)
     whole = jnp.sum(others, axis=1, keepdims=True)
