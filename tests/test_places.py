@@ -149,7 +149,7 @@ def test_one_group_lies_on_the_diagonal_and_one_on_faces():
 
 def test_fresh_places_fill_the_window_over_the_stages():
     _, feasible, x, ends = looked_at("cube")
-    places = [np.asarray(fresh_places(feasible, x, ends, t)) for t in range(1, 65)]
+    places = [np.asarray(fresh_places(feasible, x, ends, t, 4)) for t in range(1, 65)]
     share = (np.concatenate(places) - ends[0]) / (ends[1] - ends[0])
     assert len(np.unique(share[:, 0])) == len(share)
     for column in share.T:
@@ -158,16 +158,25 @@ def test_fresh_places_fill_the_window_over_the_stages():
 
 
 @pytest.mark.parametrize("name", ["budget", "simplex", "cube", "matrix", "reals"])
-def test_exchanges_are_feasible_and_give_up_one_coordinate(name):
-    """On a cube, whose windows are alike, nothing is lost; all coordinates have their turn."""
+def test_exchanges_are_feasible_and_give_up_coordinates(name):
+    """On a cube, whose windows are alike, nothing is lost; all coordinates have their turn.
+
+    At every fourth place one coordinate gets all, as far as the set allows.
+    """
     feasible, x = SETS[name]
     x = jnp.asarray(x, float)
     ends = window(feasible, x)
-    look = jax.jit(jax.vmap(exchanges, in_axes=(None, None, None, 0, None)))
-    at = look(feasible, x, ends, jnp.arange(1, 41), jnp.zeros((), int)).reshape(-1, *x.shape)
+    stages, turns = (jnp.ravel(each) for each in jnp.mgrid[1:21, 2:4])
+    look = jax.jit(jax.vmap(exchanges, in_axes=(None, None, None, 0, 0)))
+    at = look(feasible, x, ends, stages, turns).reshape(-1, *x.shape)
     assert np.max(jax.vmap(feasible.violation)(at)) <= 1e-9
     if name in ("cube", "matrix"):
         flat = np.asarray(at).reshape(len(at), -1)
+        alone = flat[::4]
+        assert np.all((alone > 0.0).sum(axis=1) == 1)
+        assert np.all((alone > 0.0).sum(axis=0) > 0)
+        assert np.all(alone.max(axis=1) >= min(float(jnp.sum(x)), np.max(ends[1])) - 1e-9)
+        flat = np.delete(flat, np.s_[::4], axis=0)
         np.testing.assert_allclose(flat.sum(axis=1), float(jnp.sum(x)), rtol=1e-9)
         given_up = (flat == 0.0).sum(axis=0)
         assert np.all(given_up > 0)

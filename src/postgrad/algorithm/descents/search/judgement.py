@@ -12,6 +12,7 @@ from postgrad.algorithm.descents.search.state import Carry
 
 _BEYOND_NOISE = 2.0  # standard errors
 _ROUNDING = 1e-11  # of a mean cost
+NEWS = 9.0  # a move of this many times its expected square is news, not noise
 # The standard errors by which values and slopes may disagree: where slopes are noisy by themselves,
 # and where they are those of the sampled values, but few draws may meet a jump.
 _NOISY, _CLEAN = 4.0, 1.0
@@ -63,11 +64,13 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
         explained = _explained(carry, seen, move, _NOISY if on.noisy else _CLEAN)
     explained = jnp.where(near & finite, explained, carry.explained)
     if on.has_values:
-        lower = _is_lower(carry, seen, on.noisy)
+        # Within reach, steps find what is lower by as much as the minimum may have moved.
+        inside = look.is_of(Kind.OTHER) & ~elsewhere
+        least = jnp.where(inside, NEWS * on.state.variance, 0.0)
+        lower = _is_lower(carry, seen, least, on.noisy)
     else:
         lower = jnp.sum(seen.slope * move) <= -0.25 * jnp.sum(held.lane.slope * move)
     single = look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE) | near
-    # A place that is lower by more than steps promise is not where they lead, be it near or far.
     elsewhere = elsewhere | look.is_of(Kind.OTHER)
     good = look.is_of(Kind.HOME) | (single & finite & lower)
     if not on.by_coordinate:
@@ -91,7 +94,7 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     return Judgement(good, taken, value, values, explained, elsewhere, slack)
 
 
-def _is_lower(carry: Carry, seen: Seen, noisy: bool) -> Bool[Array, ""]:
+def _is_lower(carry: Carry, seen: Seen, least: Float[Array, ""], noisy: bool) -> Bool[Array, ""]:
     look = carry.look
     better = seen.values - carry.held.values
     error = known_error(better)
@@ -99,7 +102,9 @@ def _is_lower(carry: Carry, seen: Seen, noisy: bool) -> Bool[Array, ""]:
     blur = _BEYOND_NOISE * error if noisy else 0.0
     downhill = look.is_of(Kind.NEAR) & carry.explained
     promised = saving(carry.held.lane, carry.matrix, carry.step)
-    ahead = jnp.where(look.is_of(Kind.OTHER) & carry.explained, jnp.maximum(promised, 0.0), 0.0)
+    ahead = (
+        jnp.where(look.is_of(Kind.OTHER) & carry.explained, jnp.maximum(promised, 0.0), 0.0) + least
+    )
     needed = jnp.where(downhill, _ROUNDING * seen.size + blur, -_BEYOND_NOISE * error - ahead)
     here = look.is_of(Kind.NEAR) | (look.is_of(Kind.JUDGE) & (carry.candidate == 0))
     needed = jnp.where(here & ~downhill, 0.0, needed)

@@ -177,12 +177,16 @@ def exchanges(
     order = jnp.argsort(-share)
     used = jnp.maximum(jnp.sum(share > _USED), 1)
     index = ((EXCHANGES * number + turn) * GROUPS + jnp.arange(GROUPS))[:, None]
-    kind, turn = index % 4, index // 4
+    # Each look has two places of each kind.
+    kind = index % 4
+    cycle = (2 * (FEW_EXCHANGES * number + turn) + jnp.arange(GROUPS) // 4)[:, None]
     # irrational steps, so that all pairs have their turn whatever the number of coordinates
     giver = order[
-        jnp.where(kind == 1, turn % used, ((index * np.sqrt(0.2)) % 1.0 * used).astype(int))
+        jnp.where(kind == 1, cycle % used, ((index * np.sqrt(0.2)) % 1.0 * used).astype(int))
     ]
-    taker = jnp.where(kind == 0, turn % x.size, ((index * np.sqrt(2.0)) % 1.0 * x.size).astype(int))
+    taker = jnp.where(
+        kind == 0, cycle % x.size, ((index * np.sqrt(2.0)) % 1.0 * x.size).astype(int)
+    )
     part = jnp.where(kind == 3, (index * np.sqrt(3.0)) % 1.0, jnp.where(kind == 1, 0.0, 1.0))
     here = jnp.arange(x.size)
     gives = (here == giver) | (kind == 0)

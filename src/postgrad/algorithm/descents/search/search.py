@@ -22,6 +22,7 @@ from postgrad.algorithm.decision_uncertainty import (
 )
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
 from postgrad.algorithm.descents.search.ground import Ground
+from postgrad.algorithm.descents.search.judgement import NEWS
 from postgrad.algorithm.descents.search.local_step import FAR, quadratic_step, raised, saving
 from postgrad.algorithm.descents.search.looks import known_error, standard_error
 from postgrad.algorithm.descents.search.loop import look_around
@@ -44,7 +45,6 @@ _BLOCKED = 0.5  # the share of single thetas whose steps all failed from which o
 _NOTHING = 1e-9  # what is not worth a step, as a share of the cost
 _SAME_PLACE = 1e-9  # optima that are nearer to each other, relative to x, differ by rounding
 _ROUGHLY = 8  # steps of the quadratic programmes that tell how large simulation noise is
-_NEWS = 9.0  # a move of this many times its expected square is news, not noise
 _RESTLESS, _UNRESOLVED = 0.02, 0.02  # shares of the cost from which on a stage warns
 _BLURRED = 0.1  # the same of the standard error of the cost itself
 
@@ -154,7 +154,7 @@ class Search(Descent):
         moved = jnp.where(jnp.isfinite(size), sigma * new / jnp.maximum(size - new, 0.0), 0.0)
         expected = state.variance + moved
         saved = 0.5 * jnp.sum((end.home[0] + lane.slope) * (flat - lane.x))
-        far = saved > _NEWS * (expected + noise)
+        far = saved > NEWS * (expected + noise)
         whole = groups == 1 or objective.has_fixed_kinks(stage.thetas, x)
         expected = jnp.where(far | end.switched | end.jumped | whole, FAR, expected)
         gain = jnp.where(expected < FAR, expected / (expected + noise), 1.0)
