@@ -54,9 +54,9 @@ class Search(Descent):
 
     A stage looks at F, the averaged cost on fixed draws, in this order:
 
-    1. at x_t; at eight places that are remembered, then at four that are new and, where coordinates
-       interact, four at which all move together, each with a part of the draws; and at the best of
-       these;
+    1. at x_t; at eight places that are remembered, at some that are new, at some where all
+       coordinates move together, and where they compete at exchanges between them, each with a
+       part of the draws; and at the best of all these;
     2. in stages 1, 2, 4, 8, 16, 32, 48, ...: at 96 places of the whole set, and from the best place
        of each of eight groups of places a few steps downhill, each group with an eighth of the
        draws; then at the best place of the group around x_t, and at the best place of all;
@@ -66,10 +66,11 @@ class Search(Descent):
     5. at the optima under single thetas, which tell how uncertain the decision is.
 
     A place is left for another only if F is lower there by the same draws; for another valley, only
-    if it is lower by two standard errors. Steps are those of a quasi-Newton method, which learns
-    curvature from the slopes that it meets. Where slopes do not explain how values change, the cost
-    jumps, and steps go by values alone: along coordinates, back and forth, or where coordinates
-    interact in whatever direction of 64 is best, for up to 9 K looks.
+    if it is lower by two standard errors, and by more than steps promise. Steps are those of a
+    quasi-Newton method, which learns curvature from the slopes that it meets. Where slopes do not
+    explain how values change, the cost jumps, and steps go by values alone: along coordinates, back
+    and forth, or where coordinates interact in whatever direction of 64 is best, for up to 9 K
+    looks.
 
     *Gain.* The solution x^S of the fixed draws is x^opt, the minimum for this posterior, plus
     simulation noise of variance R. x^opt itself has moved by about Q = Sigma D / (N - D) since the
