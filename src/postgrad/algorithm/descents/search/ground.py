@@ -61,6 +61,7 @@ class Ground:
         by_coordinate: Whether each coordinate is taken or left by itself.
         compete: Whether coordinates interact, in the cost or in the feasible set.
         roams: Whether steps where the cost jumps go in all directions: see `explores`.
+        compares: Whether steps go on, where the cost jumps, until they are short: see `compass`.
         kinked: Whether the cost has kinks at the same places for all draws.
         local_only: Whether other valleys may exist that nobody looks for.
         scouts: The thetas that are looked at one by one.
