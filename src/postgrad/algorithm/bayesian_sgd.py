@@ -359,7 +359,7 @@ class BayesianSGD(Policy):
         """Which assumptions that the descent made do not hold where it ended, as bits."""
         failed: Array | int = 0
         if state.only_marginals:
-            key = self._key(state.stage, _TRIAL)
+            key = purpose(purpose(self.key, state.stage), _TRIAL)
             failed |= ADDS * ~adds_at(self.problem, x, draws.thetas, key)
         if draws.mixture is not None:
             failed |= SUFFICE * ~statistics_hold(draws.mixture, self.problem.likelihood, x)

@@ -4,14 +4,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import random
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import first, log_likelihood
 from postgrad.distributions.inversion import by_inversion
 from postgrad.numerics.draw_barrier import computed_once
-from postgrad.numerics.lattice_keys import even_keys
+from postgrad.numerics.lattice_keys import even_keys, quick_keys
 from postgrad.numerics.small_matrices import positive_solve
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Problem
@@ -86,7 +85,8 @@ def cost_deviation(problem: Problem, x: Decision, thetas: PyTree, key: Array) ->
         drawn = computed_once(by_inversion(problem.model(x, theta)).sample(key, (_DRAWS,)), key)
         return jnp.var(jax.vmap(lambda xi: problem.cost(x, xi))(drawn), ddof=1)
 
-    keys = random.split(key, jax.tree.leaves(thetas)[0].shape[0])
+    draw = by_inversion(problem.model(x, first(thetas))).sample
+    keys = quick_keys([draw], key, jax.tree.leaves(thetas)[0].shape[0])
     return jnp.sqrt(jnp.mean(jax.vmap(variance)(thetas, keys)))
 
 

@@ -18,6 +18,7 @@ from postgrad.algorithm.gradients.gradient import Gradient
 from postgrad.beliefs.belief import Belief, first
 from postgrad.distributions.inversion import are_drawn_apart, by_inversion, key_of
 from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
+from postgrad.numerics.lattice_keys import lattice_keys
 from postgrad.problem.problem import Cost, Decision, Model, Problem
 
 # At each decision a cost is tried with so many examples of theta, and with as many draws.
@@ -72,7 +73,7 @@ def _has_marginals(model: Model, x: Decision, theta: PyTree) -> bool:
 
 @compiled_at_once
 def _add_up(problem: Problem, decisions: Float[Array, "k ..."], belief: Belief) -> Bool[Array, ""]:
-    key, key_theta = random.split(random.key(0))
+    key, key_theta = random.split(lattice_keys(random.key(0), ()))
     examples = belief.examples()
     count = jax.tree.leaves(examples)[0].shape[0]
     chosen = np.linspace(0, count - 1, _THETAS).astype(int)
@@ -86,7 +87,8 @@ def _add_up(problem: Problem, decisions: Float[Array, "k ..."], belief: Belief) 
 def adds_at(problem: Problem, x: Decision, thetas: PyTree, key: Array) -> Bool[Array, ""]:
     """The same at one decision, with the first few of some thetas; inside compiled programs."""
     few = jax.tree.map(lambda leaf: leaf[:_THETAS], thetas)
-    keys = random.split(key, jax.tree.leaves(few)[0].shape[0])
+    # by mixing, which compiles to far less than JAX's own generator
+    keys = random.split(lattice_keys(key, ()), jax.tree.leaves(few)[0].shape[0])
     return jnp.all(jax.vmap(lambda theta, key: _swaps(problem, x, theta, key))(few, keys))
 
 

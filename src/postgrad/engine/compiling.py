@@ -13,7 +13,6 @@ optimisation than the least makes no program faster, and takes a sixth more time
 """
 
 import contextlib
-import functools
 import gc
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,18 +20,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from postgrad.numerics.program_cache.lowered import kept_fact
+from postgrad.numerics.program_cache.compiler_options import LEVEL, SOON, SUMS_IN_PLACE, known
 
-_SUMS_IN_PLACE = ("xla_cpu_experimental_ynn_fusion_type", "")
-_SOON = ("xla_cpu_use_fusion_emitters", False)
-_LEVEL = "xla_backend_optimization_level"
 # A belief and a batch with so many numbers are small.
 _SMALL = 8192
 
 
 def compiled_soon(function: Callable[..., Any]) -> Any:
     """`jax.jit` for streams, to be used once arrays exist: it asks which device computes."""
-    return jax.jit(function, compiler_options=_known(_SUMS_IN_PLACE, _SOON, (_LEVEL, 1)))
+    return jax.jit(function, compiler_options=known(SUMS_IN_PLACE, SOON, (LEVEL, 1)))
 
 
 class CompiledBySize:
@@ -44,7 +40,7 @@ class CompiledBySize:
     """
 
     def __init__(self, function: Callable[..., Any]):
-        few = _known(_SUMS_IN_PLACE, _SOON, (_LEVEL, 0))
+        few = known(SUMS_IN_PLACE, SOON, (LEVEL, 0))
         self.of_few = jax.jit(function, compiler_options=few)
         self.of_many = compiled_soon(function)
 
@@ -56,7 +52,7 @@ class CompiledBySize:
 
 def compiled_well(function: Callable[..., Any]) -> Any:
     """The same by the newer code generator, for backtests."""
-    return jax.jit(function, compiler_options=_known(_SUMS_IN_PLACE, (_LEVEL, 1)))
+    return jax.jit(function, compiler_options=known(SUMS_IN_PLACE, (LEVEL, 1)))
 
 
 @contextlib.contextmanager
@@ -72,26 +68,3 @@ def quietly() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
-
-
-def _known(*options: tuple[str, Any]) -> dict[str, Any]:
-    """Those options that this version of XLA has, for the device that computes."""
-    return {name: value for name, value in options if _is_known(name, value)}
-
-
-def _is_known(name: str, value: Any) -> bool:
-    if jax.default_backend() != "cpu":
-        return False
-    if name == _LEVEL:  # all versions have it; whoever has asked JAX for the least gets that
-        return not jax.config.read("jax_disable_most_optimizations")
-    return _is_accepted(name, value)
-
-
-@functools.cache
-@kept_fact
-def _is_accepted(name: str, value: Any) -> bool:
-    try:
-        jax.jit(lambda: 0, compiler_options={name: value})()
-    except jax.errors.JaxRuntimeError:
-        return False
-    return True

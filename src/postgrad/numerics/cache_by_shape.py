@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import equinox as eqx
 import jax
 
+from postgrad.numerics.program_cache.compiler_options import LEVEL, SOON, known
 from postgrad.numerics.program_cache.keeping import files_in_use
 from postgrad.numerics.program_cache.lowered import kept
 
@@ -73,12 +74,18 @@ def compiled_at_once(function: Callable[..., R]) -> Callable[..., R]:
     They are kept on disk before they are compiled where programs are kept: see `kept`. No decision
     depends on how they round.
     """
-    jit: Any = eqx.filter_jit  # takes what `jax.jit` takes, though its types do not say so
-    options = {"xla_backend_optimization_level": 0}
-    plain, at_top = (jit(form, compiler_options=options) for form in (function, kept(function)))
+
+    @functools.cache
+    def forms() -> tuple[Callable[..., R], Callable[..., R]]:
+        jit: Any = eqx.filter_jit  # takes what `jax.jit` takes, though its types do not say so
+        options = known(SOON, (LEVEL, 0))  # asked when arrays exist, and so a device
+        return jit(function, compiler_options=options), jit(
+            kept(function), compiler_options=options
+        )
 
     @functools.wraps(function)
     def call(*arguments: Any) -> R:
+        plain, at_top = forms()
         leaves = jax.tree.leaves(arguments)
         inside = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
         return (plain if inside or files_in_use() is None else at_top)(*arguments)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
@@ -22,6 +23,13 @@ def gram(a: Float[Array, "m d"]) -> Float[Array, "d d"]:
     if a.shape[1] > SMALL:
         return a.T @ a
     return jnp.sum(a[:, :, None] * a[:, None, :], axis=0)
+
+
+def times(matrix: Float[Array, "d d"], vector: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
+    """A v for symmetric A, or for several v; XLA compiles a kernel for each product of matrices."""
+    if matrix.shape[0] > SMALL:
+        return vector @ matrix
+    return jnp.sum(matrix * vector[..., None, :], axis=-1)
 
 
 def cholesky(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
@@ -69,7 +77,33 @@ def positive_solve(
         matrix: A.
         right: b, or several of them.
     """
-    root = jnp.sqrt(jnp.diagonal(matrix))
-    unit = matrix / (root[:, None] * root) + _LEAST * jnp.eye(root.size)
-    solution = jnp.linalg.solve(unit, (right / root).T).T / root
+    root = jnp.sqrt(matrix[np.diag_indices(len(matrix))])
+    unit = matrix / (root[:, None] * root) + _LEAST * np.eye(root.size)
+    solution = times(positive_inverse(unit), right / root) / root
     return jnp.where(jnp.isfinite(solution), solution, right / jnp.square(root))
+
+
+def positive_inverse(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """A^-1 for positive A; not finite where A is singular.
+
+    A small matrix is inverted by sweeps (Goodnight, 1979), one for each pivot: a loop of a few
+    operations, where a factorisation and its substitutions are hundreds of them to compile.
+    """
+    d = matrix.shape[0]
+    if d > SMALL:
+        return jnp.linalg.inv(matrix)
+    if d == 1:
+        return 1.0 / matrix
+
+    def sweep(k: Array, a: Array) -> Array:
+        here = np.arange(d) == k
+        column, row = a[:, k], a[k]
+        pivot = row[k]
+        # Outside of row and column k: a_ij - a_ik a_kj / a_kk.
+        rest = a - jnp.where(here, 0.0, column)[:, None] * (row / pivot)
+        swept = jnp.where(
+            here[:, None], row / pivot, jnp.where(here, -column[:, None] / pivot, rest)
+        )
+        return jnp.where(here[:, None] & here, 1.0 / pivot, swept)
+
+    return lax.fori_loop(0, d, sweep, matrix)

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
@@ -16,7 +17,7 @@ from postgrad.algorithm.descents.search.local_step import (
     secant_update,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Look, Seen, known_error, standard_error
-from postgrad.algorithm.descents.search.places import GROUPS
+from postgrad.algorithm.descents.search.places import GROUPS, in_turn
 from postgrad.algorithm.descents.search.state import Carry, Held
 
 # Where the cost jumps and coordinates interact: of how many places around the middle is taken, and
@@ -69,13 +70,13 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         failed = (tried & ~good) | (explores & (better >= 0.0))
         compass = carry.compass * jnp.where(failed, _SHORTER, jnp.where(tried, _LONGER, 1.0))
     else:
-        tried = tried & (jnp.arange(on.x.size) == look.turn % on.x.size)
+        tried = tried & (np.arange(on.x.size) == in_turn(look.turn, on.x.size))
         compass = jnp.where(tried, carry.compass * jnp.where(good, 1.5, -0.5), carry.compass)
     compass = jnp.where(look.is_of(Kind.HOME, Kind.COMPOSE) | from_lane, 0.5 * lane.reach, compass)
     away = look.is_of(Kind.OTHER, Kind.COMPOSE) | (judge & (candidate > 0))
     switched = good & away & judgement.elsewhere
     # Those of a scan are remembered, and whatever was left since.
-    found = lanes.x[jnp.arange(GROUPS) % on.lanes]
+    found = lanes.x[np.arange(GROUPS) % on.lanes]
     others = jnp.where(look.begins(Kind.JUDGE), found, carry.others)
     others = others.at[0].set(jnp.where(switched, held.lane.x, others[0]))
     matrix = carry.matrix
@@ -107,7 +108,7 @@ def _best_around(carry: Carry, seen: Seen) -> tuple[Float[Array, " d"], Float[Ar
     """
     look = carry.look
     lower = jnp.where(jnp.isfinite(seen.each), seen.each - carry.held.each, jnp.inf)
-    count = jnp.asarray(_BEST)[look.turn // 2 % len(_BEST)]
+    count = jnp.where(look.turn & 2, _BEST[1], _BEST[0])
     weight = (jnp.argsort(jnp.argsort(lower)) < count) / count
     return weight @ look.at, jnp.minimum(jnp.min(lower), 0.0)
 
@@ -158,7 +159,7 @@ def _best_of_lines(on: Ground, carry: Carry, seen: Seen) -> tuple[Array, Array]:
     best = jnp.argmin(each)
     # the coordinate that moved, in units of the window
     moved = jnp.abs(look.at[best] - x) / (on.ends[1] - on.ends[0])
-    here = jnp.arange(x.size) == jnp.argmax(moved)
+    here = np.arange(x.size) == jnp.argmax(moved)
     better = look.is_of(Kind.LINE) & (each[best] < jnp.min(jnp.where(here, gains, 0.0)))
     if on.by_coordinate:
         composed = jnp.where(better & here, look.at[best], composed)

@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
@@ -82,7 +83,7 @@ class Ground:
         self.feasible = objective.problem.feasible
         self.lanes = lane_count(plan)
         self.groups = group_count(plan)
-        self.group = jnp.arange(self.lanes) % self.groups
+        self.group = np.arange(self.lanes) % self.groups
         self.per_group = EACH * GROUPS // self.groups
         self.has_values = objective.gradient.has_values(objective.problem, x, first(stage.thetas))
         self.noisy = objective.gradient.uses_baseline(objective.problem, x, first(stage.thetas))
@@ -102,7 +103,7 @@ class Ground:
             thetas, self.scouts, purpose(root(plan), 1), plan.samples[1], x, counts
         )
         t = plan.number
-        self.scans = (((t & (t - 1)) == 0) | (t % _SELDOM == 0)) & self.has_values
+        self.scans = (((t & (t - 1)) == 0) | (t & (_SELDOM - 1) == 0)) & self.has_values
         self.new_looks = 2 if x.size == 1 else 1
         self.schedule = self._schedule()
         # As many steps as a minimum that has moved far takes; most searches come to rest sooner.

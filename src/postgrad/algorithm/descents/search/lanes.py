@@ -16,7 +16,6 @@ from postgrad.algorithm.descents.search.local_step import (
     taken_by_coordinate,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Seen, tame
-from postgrad.algorithm.descents.search.next_look import is_idle
 from postgrad.algorithm.descents.search.state import Carry
 from postgrad.algorithm.sampled_objective import Reading
 
@@ -50,7 +49,7 @@ def with_lanes(on: Ground, carry: Carry, after: Carry, seen: Seen, reading: Read
         values = jnp.where(scout, own, seen.values[on.group])
         slopes = jnp.where(scout, told.slopes, seen.slopes[on.group])
         lanes = _after(on, carry, values, slopes)
-        idle = is_idle(on, carry)
+        idle = carry.idle
         return after._replace(
             lanes=jax.tree.map(lambda new, old: jnp.where(idle, old, new), lanes, carry.lanes),
             level=level,

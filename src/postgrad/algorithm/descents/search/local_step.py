@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from postgrad.numerics.every_run import in_every_run
-from postgrad.numerics.small_matrices import positive_solve
+from postgrad.numerics.small_matrices import positive_inverse, positive_solve, times
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 FAR = 1e150  # no limit; and a square that is still a number
@@ -207,7 +207,7 @@ def next_step(feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane) -> Floa
 
 def saving(lane: Lane, matrix: Float[Array, "k k"], step: Float[Array, " d"]) -> Array:
     """What a step is likely to save: -(g's + s'A s / 2), with A the matrix, or diag(b) if empty."""
-    bent = matrix @ step if matrix.size else lane.bend * step
+    bent = times(matrix, step) if matrix.size else lane.bend * step
     return -jnp.sum((lane.slope + 0.5 * bent) * step)
 
 
@@ -266,7 +266,7 @@ def quadratic_step(
 
     def improve(carry: _Programme) -> _Programme:
         ahead = carry.step + carry.gained / (carry.gained + 3.0) * (carry.step - carry.before)
-        push = lane.slope + matrix @ ahead
+        push = lane.slope + times(matrix, ahead)
         new = _projected(feasible, shape, scaled, ahead - push / metric)
         change = new - carry.step
         overshoots = jnp.sum((ahead - new) * metric * change) > 0.0
@@ -319,20 +319,20 @@ def secant_update(
         error: The standard error of y's.
         learns: Whether to update at all.
     """
-    along = matrix @ move
-    expected = move @ along
-    found = move @ change
+    along = times(matrix, move)
+    expected = jnp.sum(move * along)
+    found = jnp.sum(move * change)
     damping = jnp.where(
         found >= 0.2 * expected,
         1.0,
         0.8 * expected / jnp.where(expected > found, expected - found, 1.0),
     )
     change = damping * change + (1.0 - damping) * along
-    top = move @ change
+    top = jnp.sum(move * change)
     usable = learns & (expected > 0) & (top > 0) & jnp.all(jnp.isfinite(change))
     usable = usable & (jnp.abs(found) > 4.0 * jnp.nan_to_num(error))
     expected, top = (jnp.where(usable, each, 1.0) for each in (expected, top))
-    new = matrix - jnp.outer(along, along) / expected + jnp.outer(change, change) / top
+    new = matrix - along[:, None] * along / expected + change[:, None] * change / top
     # Damped, no curvature falls to less than a fifth; what falls further is rounding.
     sound = jnp.all(jnp.diagonal(new) >= 1e-3 * jnp.diagonal(matrix))
     return jnp.where(usable & sound, new, matrix)
@@ -351,7 +351,7 @@ def measured_update(
     units, rates = moves * root / lengths, changes / root / lengths
     scaled = matrix / (root[:, None] * root)
     gram = units @ units.T + 1e-9 * jnp.eye(moves.shape[0])
-    new = scaled + units.T @ jnp.linalg.solve(gram, rates - units @ scaled)
+    new = scaled + units.T @ (positive_inverse(gram) @ (rates - units @ scaled))
     values, vectors = jnp.linalg.eigh(0.5 * (new + new.T))
     values = jnp.maximum(jnp.abs(values), _LEAST * jnp.max(jnp.abs(values)))
     new = (vectors * values) @ vectors.T * (root[:, None] * root)

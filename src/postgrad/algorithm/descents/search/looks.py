@@ -2,7 +2,6 @@
 
 import enum
 import functools
-import math
 import operator
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -99,8 +98,10 @@ def tame(slope: Array) -> Array:
 def standard_error(parts: Float[Array, "G ..."]) -> Array:
     """The standard error of the mean over groups, entry by entry; NaN if there is one group."""
     count = parts.shape[0]
-    spread = jnp.std(parts, axis=0, ddof=1) if count > 1 else jnp.full(parts.shape[1:], jnp.nan)
-    return spread / math.sqrt(count)
+    if count == 1:
+        return jnp.full(parts.shape[1:], jnp.nan)
+    off = parts - jnp.sum(parts, axis=0) / count
+    return jnp.sqrt(jnp.sum(jnp.square(off), axis=0) / (count * (count - 1)))
 
 
 def known_error(parts: Float[Array, " G"]) -> Array:

@@ -18,7 +18,7 @@ from postgrad.algorithm.descents.search.judgement import judged
 from postgrad.algorithm.descents.search.lanes import with_lanes
 from postgrad.algorithm.descents.search.local_step import Across, Lane
 from postgrad.algorithm.descents.search.looks import Kind, Seen, standard_error, tame
-from postgrad.algorithm.descents.search.next_look import is_idle, with_next_look
+from postgrad.algorithm.descents.search.next_look import with_next_look
 from postgrad.algorithm.descents.search.state import Carry, Held
 from postgrad.algorithm.sampled_objective import Draws, Reading
 
@@ -53,6 +53,7 @@ def look_around(on: Ground) -> Carry:
         stepped=jnp.asarray(False),
         steady=jnp.asarray(False),
         rested=jnp.asarray(False),
+        idle=jnp.asarray(False),
         least=jnp.full(on.groups, jnp.inf),
         least_near=jnp.full(on.groups, jnp.inf),
         lowest=jnp.asarray(jnp.inf),
@@ -105,17 +106,16 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
         lowest=jnp.minimum(carry.lowest, jnp.where(single, jnp.mean(values), jnp.inf)),
         home=jnp.where(home, here, carry.home),
     )
-    after = _unless_idle(on, carry, after)
+    after = _unless_idle(carry, after)
     after = with_lanes(on, carry, after, seen, reading)
     return with_next_look(on, after)
 
 
-def _unless_idle(on: Ground, carry: Carry, after: Carry) -> Carry:
+def _unless_idle(carry: Carry, after: Carry) -> Carry:
     """What is known after a look; as before it, if other runs alone needed the look."""
-    idle = is_idle(on, carry)
     # By itself, `where` would make the number of the look one of each run.
     return jax.tree.map(
-        lambda new, old: old if new is old else jnp.where(idle, old, new), after, carry
+        lambda new, old: old if new is old else jnp.where(carry.idle, old, new), after, carry
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
@@ -18,7 +19,13 @@ from postgrad.algorithm.descents.search.local_step import (
     step_along,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Look
-from postgrad.algorithm.descents.search.places import GROUPS, along, around, exchanges
+from postgrad.algorithm.descents.search.places import (
+    GROUPS,
+    along,
+    around,
+    exchanges,
+    in_turn,
+)
 from postgrad.algorithm.descents.search.state import Carry
 from postgrad.numerics.every_run import in_every_run
 from postgrad.numerics.small_matrices import positive_solve
@@ -32,7 +39,7 @@ _AT_KINK = 1e-7  # the same beside a kink, as a share of the cost
 _SHORT, _TURNS = 1e-3, 1 << 16
 
 
-def is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
+def _is_idle(carry: Carry) -> Bool[Array, ""]:
     """Whether the look that is about to be taken is needed by other runs only."""
     look = carry.look
     rests = look.is_of(Kind.NEAR, Kind.SCOUT) & carry.rested
@@ -78,7 +85,8 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     carry = carry._replace(look=look, candidate=candidate, rested=rested)
     over = look.is_of(Kind.SCOUT) & in_every_run(rested)
     number = jnp.where(over, on.schedule.ends[Kind.SCOUT], look.number).astype(jnp.int32)
-    return carry._replace(look=on.schedule.look(number, look.at))
+    carry = carry._replace(look=on.schedule.look(number, look.at))
+    return carry._replace(idle=_is_idle(carry))
 
 
 def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
@@ -130,7 +138,7 @@ def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:
     look, ends = carry.look, on.schedule.ends
     end = ends[Kind.NEAR] - ~in_every_run(carry.slack == 0.0)  # the last one: at what was composed
     end = jnp.where(look.is_of(Kind.OTHER), ends[Kind.OTHER], end)
-    return jnp.where(in_every_run(is_idle(on, carry)), end, look.number).astype(jnp.int32)
+    return jnp.where(in_every_run(_is_idle(carry)), end, look.number).astype(jnp.int32)
 
 
 def _one(on: Ground, carry: Carry, look: Look, candidate: Int[Array, ""]) -> Float[Array, "L d"]:
@@ -161,21 +169,23 @@ def _around(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
     wide = on.ends[1] - on.ends[0]
     own = jnp.abs(carry.compass)
     common = wide * jnp.max(own / jnp.where(wide > 0, wide, 1.0))
-    lengths = jnp.where(look.turn % 2 == 0, own, common)
+    lengths = jnp.where(look.turn & 1 == 0, own, common)
     return around(on.feasible, x, lengths, number, on.lanes)
 
 
 def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
     """Remembered places, then new ones, then exchanges, by other draws every time."""
     number = on.stage.plan.number
-    known = carry.others[(on.group + number) % GROUPS]
+    known = carry.others[(on.group + number) & (GROUPS - 1)]
     each = len(on.fresh) // on.new_looks
     turn = jnp.clip(look.turn - 1, 0, on.new_looks - 1)
     places = jnp.where(look.turn == 0, known, on.fresh[turn * each + on.group * each // on.groups])
     if not on.compete:
         return places
     x = carry.held.lane.x.reshape(on.x.shape)
-    swapped = exchanges(on.feasible, x, on.ends, number, look.turn)[(on.group + number) % GROUPS]
+    swapped = exchanges(on.feasible, x, on.ends, number, look.turn)[
+        (on.group + number) & (GROUPS - 1)
+    ]
     return jnp.where(look.turn <= on.new_looks, places, swapped)
 
 
@@ -220,7 +230,7 @@ def _along_compass(on: Ground, carry: Carry, look: Look) -> Float[Array, " d"]:
     x, d = carry.held.lane.x, on.x.size
     if on.roams:
         return carry.aside - x
-    goal = x + jnp.where(jnp.arange(d) == look.turn % d, carry.compass, 0.0)
+    goal = x + jnp.where(np.arange(d) == in_turn(look.turn, d), carry.compass, 0.0)
     return on.feasible.project(goal.reshape(on.x.shape)).ravel() - x
 
 
@@ -241,9 +251,9 @@ def _beside(on: Ground, lane: Lane, look: Look) -> Float[Array, "G d"]:
     """A place beside the best one for each group, along one coordinate each, taking turns."""
     d = on.x.size
     first_one = (look.turn + on.stage.plan.number) * on.groups
-    index = (first_one + jnp.arange(on.groups)) % d
+    index = in_turn(first_one + np.arange(on.groups), d)
     width = 0.25 * lane.reach
     width = jnp.where(lane.x + width > on.ends[1], -width, width)
-    ways = jnp.where(index[:, None] == jnp.arange(d), width, 0.0)
+    ways = jnp.where(index[:, None] == np.arange(d), width, 0.0)
     wide = lane._replace(reach=jnp.full(d, FAR))
     return lane.x + jax.vmap(lambda way: step_along(on.feasible, on.x.shape, wide, way))(ways)

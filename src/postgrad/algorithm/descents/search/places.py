@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtri
+from jax import lax
 from jaxtyping import Array, Float, Int
 
 from postgrad.problem.feasible.feasible_set import FeasibleSet
@@ -66,28 +66,28 @@ def places(feasible: FeasibleSet, x: Float[Array, "..."], number: Int[Array, ""]
     flat, d = x.ravel(), x.size
     wide = high - low
     # other stages, other places
-    shift = (number * np.sqrt(2.0) + np.arange(d) * np.sqrt(3.0)) % 1.0
+    shift = _fraction(number * np.sqrt(2.0) + np.arange(d) * np.sqrt(3.0))
     count = GROUPS * EACH
     if d == 1:
-        order = jnp.arange(_EVEN * EACH).reshape(_EVEN, EACH)
-        even = ((order + shift) / (_EVEN * EACH))[..., None]
-        ladder = jnp.broadcast_to(((jnp.arange(EACH) + shift) / EACH)[:, None], (EACH, 1))
+        order = np.arange(_EVEN * EACH).reshape(_EVEN, EACH)
+        even = jnp.asarray((order + shift) / (_EVEN * EACH))[..., None]
+        ladder = jnp.broadcast_to(((np.arange(EACH) + shift) / EACH)[:, None], (EACH, 1))
         ladder = jnp.broadcast_to(ladder, (GROUPS - _EVEN, EACH, 1))
         gap = 1.0 / (_EVEN * EACH)
     else:
         even, ladder = _even(_EVEN - 1, shift), _even(GROUPS - _EVEN, shift)
         gap = 0.5 * (_EVEN * EACH) ** (-1.0 / d)
-    sign = jnp.where(jnp.arange(EACH)[:, None] % 2 == 0, 1.0, -1.0)
+    sign = jnp.where(np.arange(EACH)[:, None] % 2 == 0, 1.0, -1.0)
     if d > 1:
         # All alike: what is good in all coordinates together only is on no line along one.
-        share = (jnp.arange(EACH) + shift[0]) / EACH
-        alike = jnp.where(jnp.arange(EACH) % 2 == 0, share, 10.0 ** (-_DECADES * share))
+        share = (np.arange(EACH) + shift[0]) / EACH
+        alike = jnp.where(np.arange(EACH) % 2 == 0, share, 10.0 ** (-_DECADES * share))
         # And some coordinates at their low end exactly: to do nothing there may save a fixed cost.
-        faces = jnp.where((even[-1] * 64.0) % 1.0 < 0.5, 0.0, even[-1])
+        faces = jnp.where(_fraction(even[-1] * 64.0) < 0.5, 0.0, even[-1])
         diagonal = jnp.broadcast_to(alike[:, None], (EACH, d))
         even = jnp.concatenate([even[:-1], jnp.stack([faces, diagonal])])
         # each coordinate goes its own way
-        sign = jnp.where((ladder * 64.0) % 1.0 < 0.5, 1.0, -1.0)
+        sign = jnp.where(_fraction(ladder * 64.0) < 0.5, 1.0, -1.0)
     near = wide * 10.0 ** (-_DECADES * ladder) * 0.5
     around = flat + sign * near
     other_way = 2.0 * flat - around[1]
@@ -122,7 +122,7 @@ def fresh_places(
         number: The stage.
         count: How many.
     """
-    points = (0.5 + (count * number + jnp.arange(count))[:, None] * _steps(x.size)) % 1.0
+    points = _fraction(0.5 + (count * number + np.arange(count))[:, None] * _steps(x.size))
     return _nearest(feasible, x, ends, ends[0] + (ends[1] - ends[0]) * points)
 
 
@@ -145,8 +145,8 @@ def on_ray(
     """
     low = jnp.broadcast_to(feasible.bounds()[0], x.shape).ravel()
     origin = jnp.where(jnp.isfinite(low), low, 0.0)
-    long = 0.5 * 2.0 ** (number % 2)
-    short = 0.25 * 0.5 ** (number % 3)
+    long = 0.5 * 2.0 ** (number & 1)
+    short = 0.25 * 0.5 ** in_turn(number, 3)
     factors = jnp.stack([1.0 + long, 1.0 / (1.0 + long), 1.0 + short, 1.0 / (1.0 + short)])
     return _nearest(feasible, x, ends, origin + factors[:, None] * (x.ravel() - origin))
 
@@ -176,19 +176,21 @@ def exchanges(
     share = jnp.where(wide > 0, (x.ravel() - low) / jnp.where(wide > 0, wide, 1.0), 0.0)
     order = jnp.argsort(-share)
     used = jnp.maximum(jnp.sum(share > _USED), 1)
-    index = ((EXCHANGES * number + turn) * GROUPS + jnp.arange(GROUPS))[:, None]
+    index = ((EXCHANGES * number + turn) * GROUPS + np.arange(GROUPS))[:, None]
     # Each look has two places of each kind.
-    kind = index % 4
-    cycle = (2 * (FEW_EXCHANGES * number + turn) + jnp.arange(GROUPS) // 4)[:, None]
+    kind = np.arange(GROUPS)[:, None] % 4
+    cycle = (2 * (FEW_EXCHANGES * number + turn) + np.arange(GROUPS) // 4)[:, None]
     # irrational steps, so that all pairs have their turn whatever the number of coordinates
     giver = order[
-        jnp.where(kind == 1, cycle % used, ((index * np.sqrt(0.2)) % 1.0 * used).astype(int))
+        jnp.where(
+            kind == 1, in_turn(cycle, used), (_fraction(index * np.sqrt(0.2)) * used).astype(int)
+        )
     ]
     taker = jnp.where(
-        kind == 0, cycle % x.size, ((index * np.sqrt(2.0)) % 1.0 * x.size).astype(int)
+        kind == 0, in_turn(cycle, x.size), (_fraction(index * np.sqrt(2.0)) * x.size).astype(int)
     )
-    part = jnp.where(kind == 3, (index * np.sqrt(3.0)) % 1.0, jnp.where(kind == 1, 0.0, 1.0))
-    here = jnp.arange(x.size)
+    part = jnp.where(kind == 3, _fraction(index * np.sqrt(3.0)), np.where(kind == 1, 0.0, 1.0))
+    here = np.arange(x.size)
     gives = (here == giver) | (kind == 0)
     given = jnp.sum(jnp.where(gives, share, 0.0), axis=1, keepdims=True)
     others = jnp.where(gives, 0.0, share)
@@ -215,11 +217,12 @@ def around(
         count: How many places.
     """
     pairs = max(count // 2, 1)
-    index = (pairs * number + jnp.arange(pairs))[:, None]
-    share = (0.5 + index * _steps(x.size)) % 1.0
-    normal = ndtri(jnp.clip(share, 1e-9, 1.0 - 1e-9))
+    index = (pairs * number + np.arange(pairs))[:, None]
+    share = _fraction(0.5 + index * _steps(x.size))
+    share = jnp.clip(share, 1e-9, 1.0 - 1e-9)
+    normal = jnp.log(share) - jnp.log1p(-share)  # almost, and far less to compile
     # Every other pair moves about half of the coordinates only.
-    moves = ((share * 64.0) % 1.0 < 0.5) | (index % 2 == 0)
+    moves = (_fraction(share * 64.0) < 0.5) | (index & 1 == 0)
     normal = jnp.where(moves | ~jnp.any(moves, axis=1, keepdims=True), normal, 0.0)
     ways = normal / jnp.sqrt(jnp.sum(jnp.square(normal), axis=1, keepdims=True))
     goals = x.ravel() + jnp.abs(lengths) * jnp.concatenate([ways, -ways])[:count]
@@ -259,14 +262,16 @@ def along(
         number: The stage; coordinates take turns.
     """
     flat = x.ravel()
-    axis = (look // LOOKS + number * LINES) % x.size
-    here = jnp.arange(x.size) == axis
+    axis = in_turn(look // LOOKS + number * LINES, x.size)
+    here = np.arange(x.size) == axis
     low, wide = ends[0][axis], (ends[1] - ends[0])[axis]
-    shift = (number * np.sqrt(2.0)) % 1.0
-    share = (look % 2 * GROUPS + jnp.arange(GROUPS) + shift) / (2 * GROUPS)
+    shift = _fraction(number * np.sqrt(2.0))
+    share = ((look & 1) * GROUPS + np.arange(GROUPS) + shift) / (2 * GROUPS)
     near = 0.5 * wide * 10.0 ** (-_LINE_DECADES * jnp.abs(2.0 * share - 1.0))
     ladder = flat[axis] + jnp.where(share < 0.5, -near, near)
-    values = jnp.clip(jnp.where(look % LOOKS < 2, low + wide * share, ladder), low, low + wide)
+    values = jnp.clip(
+        jnp.where(look & (LOOKS - 1) < 2, low + wide * share, ladder), low, low + wide
+    )
     # the other coordinates give way
     metric = jnp.where(here, 1e6, 1.0) * jnp.maximum(ends[1] - ends[0], 1e-300) ** -2.0
 
@@ -275,6 +280,17 @@ def along(
         return feasible.project(place, metric.reshape(x.shape)).ravel()
 
     return jax.vmap(feasibly)(values)
+
+
+def in_turn(number: Int[Array, "*n"], count: int | Int[Array, ""]) -> Int[Array, "*n"]:
+    """number mod count, of numbers that are not negative: Python's rule for signs is not needed."""
+    number = jnp.asarray(number)
+    return lax.rem(number, jnp.broadcast_to(count, number.shape).astype(number.dtype))
+
+
+def _fraction(x: Array) -> Array:
+    """x mod 1, likewise."""
+    return x - jnp.floor(x)
 
 
 def _steps(d: int) -> Float[np.ndarray, " d"]:
@@ -291,4 +307,4 @@ def _even(groups: int, shift: Float[Array, " d"]) -> Float[Array, "groups each d
     else:
         ranks = np.random.default_rng(0).permuted(np.tile(np.arange(count), (d, 1)), axis=1).T
         points = shift + ranks / count
-    return (points % 1.0).reshape(groups, EACH, d)
+    return _fraction(points).reshape(groups, EACH, d)

@@ -79,6 +79,7 @@ class Carry(NamedTuple):
         stepped: Whether the last step from the best place was taken.
         steady: Whether the last step met about the curvature that was expected.
         rested: Whether steps from the best place have nothing left to save.
+        idle: Whether the next look is needed by other runs only.
         least: The least value that each group of draws has seen.
         least_near: The same at x_t and at steps from the best place.
         lowest: The least value that all draws together have seen at one place.
@@ -108,6 +109,7 @@ class Carry(NamedTuple):
     stepped: Bool[Array, ""]
     steady: Bool[Array, ""]
     rested: Bool[Array, ""]
+    idle: Bool[Array, ""]
     least: Float[Array, " G"]
     least_near: Float[Array, " G"]
     lowest: Float[Array, ""]
