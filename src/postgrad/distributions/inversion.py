@@ -11,14 +11,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from jax import random
 from jaxtyping import Array, Float
 from numpyro.distributions.discrete import BinomialLogits, BinomialProbs, ZeroInflatedProbs
 from numpyro.distributions.distribution import ExpandedDistribution, MaskedDistribution
 
 from postgrad.distributions.counts import NegativeBinomial, Poisson, binomial_quantile, uniform
 from postgrad.distributions.quantiles import beta_quantile, gamma_quantile, student_quantile
-from postgrad.numerics.draw_barrier import computed_once
+from postgrad.numerics.draw_barrier import normal_once
 from postgrad.numerics.lattice_keys import table_keys
 
 # Distributions that draw from another one, and change what it draws.
@@ -36,7 +35,7 @@ class Normal(dist.Normal):
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """loc + scale z, where all runs of a simulation that share their keys share z."""
         shape = self.shape(sample_shape)
-        return self.loc + computed_once(random.normal(key, shape), key) * self.scale
+        return self.loc + normal_once(key, shape) * self.scale
 
 
 class Gamma(dist.Gamma):

@@ -6,6 +6,11 @@ from jax import lax, random
 from jaxtyping import Array, PyTree
 
 
+def normal_once(key: Array, shape: tuple[int, ...]) -> Array:
+    """Standard normal draws; runs of a `vmap` that share the key share the numbers."""
+    return computed_once(random.normal(key, shape), key)
+
+
 def computed_once(draws: PyTree, key: Array) -> PyTree:
     """The same numbers, divided by ones that XLA cannot fold.
 

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from jax import random
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.conjugate.conjugate import Conjugate, along_axis, hyperparameters, unknown
+from postgrad.numerics.draw_barrier import normal_once
 from postgrad.problem.problem import Decision, Model, coordinates
 
 
@@ -95,7 +95,7 @@ class Normal(Conjugate):
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """m_t plus normal noise."""
-        noise = random.normal(key, shape + self.prior["loc"].shape)
+        noise = normal_once(key, shape + self.prior["loc"].shape)
         return self.loc + self.scale * noise
 
     def examples(self) -> PyTree:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.conjugate.conjugate import Conjugate, along_axis, hyperparameters
 from postgrad.beliefs.conjugate.normal import on_real_line
+from postgrad.numerics.draw_barrier import normal_once
 from postgrad.numerics.gamma_draws import gamma
 from postgrad.problem.problem import Decision, Model, coordinates
 
@@ -107,7 +108,7 @@ class NormalInverseGamma(Conjugate):
         key_scale, key_mean = random.split(key)
         full = shape + self.prior["loc"].shape
         sigma = jnp.sqrt(self.rate / gamma(key_scale, jnp.broadcast_to(self.concentration, full)))
-        noise = random.normal(key_mean, full)
+        noise = normal_once(key_mean, full)
         return {"mean": self.loc + sigma / jnp.sqrt(self.count) * noise, "scale": sigma}
 
     def examples(self) -> PyTree:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.conjugate.conjugate import Conjugate, unknown
 from postgrad.errors import PriorError
+from postgrad.numerics.draw_barrier import normal_once
 from postgrad.numerics.gamma_draws import gamma
 from postgrad.numerics.validate import as_array, as_covariance, as_number, as_positive
 from postgrad.problem.problem import Decision, Model
@@ -149,13 +150,13 @@ class NormalInverseWishart(Conjugate):
         # W = A A' ~ Wishart(n, I) with squared diagonal entries chi^2(n - i); C = L W^-1 L'.
         halves = jnp.broadcast_to(0.5 * (self.concentration - jnp.arange(d)), (*shape, d))
         diagonal = jnp.sqrt(2.0 * gamma(key_diagonal, halves))
-        below = jnp.tril(random.normal(key_below, (*shape, d, d)), -1)
+        below = jnp.tril(normal_once(key_below, (*shape, d, d)), -1)
         bartlett = below + diagonal[..., None] * jnp.eye(d)
         # B = L A'^-1, so that C = B B'; B' solves A B' = L'.
         transposed = jnp.broadcast_to(root.T, (*shape, d, d))
         factor = jnp.swapaxes(solve_triangular(bartlett, transposed, lower=True), -1, -2)
         # B is no Cholesky factor (A' is upper), but any root of C will do.
-        noise = random.normal(key_mean, (*shape, d))
+        noise = normal_once(key_mean, (*shape, d))
         moved = jnp.einsum("...ij,...j->...i", factor, noise) / jnp.sqrt(self.count)
         covariance = factor @ jnp.swapaxes(factor, -1, -2)
         return {"mean": self.loc + moved, "covariance": covariance}

@@ -5,7 +5,6 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import random
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
@@ -23,6 +22,7 @@ from postgrad.beliefs.gaussian.linear import (
 )
 from postgrad.errors import PriorError
 from postgrad.numerics.compensated_sum import Sum
+from postgrad.numerics.draw_barrier import normal_once
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_covariance, is_concrete
@@ -128,7 +128,7 @@ class Gaussian(BeliefWithMemory):
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Normal draws."""
-        draws = self._law.at(random.normal(key, (*shape, self._origin.size)))
+        draws = self._law.at(normal_once(key, (*shape, self._origin.size)))
         unravel = self._unravel
         for _ in shape:
             unravel = jax.vmap(unravel)

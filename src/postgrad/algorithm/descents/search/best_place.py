@@ -19,6 +19,7 @@ from postgrad.algorithm.descents.search.local_step import (
 from postgrad.algorithm.descents.search.looks import Kind, Look, Seen, known_error, standard_error
 from postgrad.algorithm.descents.search.places import GROUPS, in_turn
 from postgrad.algorithm.descents.search.state import Carry, Held
+from postgrad.numerics.every_run import in_every_run
 
 # Where the cost jumps and coordinates interact: of how many places around the middle is taken, and
 # how long the next step is, after one that was taken or failed.
@@ -64,7 +65,11 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     )
     tried, aside, better = near & ~carry.explained, carry.aside, carry.better
     if on.roams:
-        found, gain = _best_around(carry, seen)
+        found, gain = lax.cond(
+            in_every_run(~explores),
+            lambda: (aside, jnp.zeros(())),
+            lambda: _best_around(carry, seen),
+        )
         aside = jnp.where(explores, found, aside)
         better = jnp.where(explores, gain, 0.0)
         failed = (tried & ~good) | (explores & (better >= 0.0))
@@ -91,6 +96,7 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         jnp.where(good, judgement.values, held.values),
         jnp.where(taken, seen.slopes, held.slopes),
         jnp.where(taken, seen.plain, held.plain),
+        jnp.where(good, seen.parts, held.parts),
         jnp.where(good, seen.each, held.each),
     )
     return carry._replace(

@@ -40,6 +40,7 @@ _LONGER = 3  # times as many steps at most as are usual, and again where the min
 _SINGLE, _FIRST_SINGLE = 3, 16  # steps towards the optimum of a single theta
 _SELDOM = 16  # a scan at every so-many-th stage, and at stages 1, 2, 4 and 8
 _PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
+_PARTS = 32  # parts of the draws, each of which looks at a place that is remembered or new
 _FIRST = 10  # the first stages, in which little is known
 
 
@@ -57,6 +58,8 @@ class Ground:
         group: The group of each lane.
         rows: How many rows of draws each lane has.
         per_group: How many places of a scan each group looks at.
+        parts: Into how many parts draws are divided where they look at places that are remembered
+            or new; lane i belongs to part i mod parts.
         has_values: Whether the gradient is that of values.
         noisy: Whether slopes are not those of the sampled values, but of their expectation.
         by_coordinate: Whether each coordinate is taken or left by itself.
@@ -73,8 +76,8 @@ class Ground:
         patience: How many steps there are at most, unless the minimum is far off.
         begins: Whether the stage is one of the first scans, before which little is known.
         ends: Of each coordinate: see `window`.
-        fresh: Places to look at once, a part of them at each look.
-        new_looks: How many looks that takes.
+        fresh: New places to look at.
+        recalls: How many looks at places that are remembered or new there are.
     """
 
     def __init__(self, stage: Stage, x: Decision, state: Track):
@@ -104,7 +107,8 @@ class Ground:
         )
         t = plan.number
         self.scans = (((t & (t - 1)) == 0) | (t & (_SELDOM - 1) == 0)) & self.has_values
-        self.new_looks = 2 if x.size == 1 else 1
+        self.parts = min(self.lanes, _PARTS if x.size == 1 or self.compete else 2 * GROUPS)
+        self.recalls = jnp.where(self.scans, self._recalls(EXCHANGES), self._recalls(FEW_EXCHANGES))
         self.schedule = self._schedule()
         # As many steps as a minimum that has moved far takes; most searches come to rest sooner.
         self.patience = _LONGER * plan.iterations
@@ -133,7 +137,7 @@ class Ground:
         singles = jnp.where(early | self.kinked, _FIRST_SINGLE, _SINGLE)
         counts = {
             Kind.HOME: 1,
-            Kind.RECALL: self.has_values * (1 + self.new_looks + self._exchanges()),
+            Kind.RECALL: self.has_values * self.recalls,
             Kind.OTHER: int(self.has_values),
             Kind.SCAN: jnp.where(self.scans, self.per_group, 0),
             Kind.APART: jnp.where(self.scans, _APART, 0),
@@ -149,19 +153,25 @@ class Ground:
             counts[Kind.PROBE] = jnp.where(self.scans, probes, 1)
         return Schedule(counts)
 
-    def _exchanges(self) -> Array | int:
-        """How many looks at exchanges between coordinates: see `exchanges`."""
-        return jnp.where(self.scans, EXCHANGES, FEW_EXCHANGES) if self.compete else 0
+    def _recalls(self, exchanges: int) -> int:
+        """How many looks; with very few draws not all places have their turn in each stage."""
+        count = GROUPS + self.new + (exchanges if self.compete else 0)
+        return -(-count // max(self.parts, GROUPS))
+
+    @property
+    def new(self) -> int:
+        """How many new places a stage looks at."""
+        return 3 * GROUPS if self.x.size == 1 else GROUPS
 
     def _fresh(self) -> Float[Array, "k d"]:
         """Places that no stage has looked at, and some where all coordinates move together.
 
-        Of one coordinate twice as many, both ends among them: to do nothing is often the other
-        choice, and the world may have changed since the last scan.
+        Of one coordinate three times as many, both ends among them: to do nothing is often the
+        other choice, and the world may have changed since the last scan.
         """
         about = self.feasible, self.x, self.ends, self.stage.plan.number
         if self.x.size == 1:
-            return jnp.concatenate([jnp.stack(self.ends), on_ray(*about), fresh_places(*about, 10)])
+            return jnp.concatenate([jnp.stack(self.ends), on_ray(*about), fresh_places(*about, 18)])
         if self.objective.additive:
             return fresh_places(*about, GROUPS)
         return jnp.stack([fresh_places(*about, 4), on_ray(*about)], axis=1).reshape(-1, self.x.size)

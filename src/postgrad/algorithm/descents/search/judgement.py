@@ -64,10 +64,7 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
         explained = _explained(carry, seen, move, _NOISY if on.noisy else _CLEAN)
     explained = jnp.where(near & finite, explained, carry.explained)
     if on.has_values:
-        # Within reach, steps find what is lower by as much as the minimum may have moved.
-        inside = look.is_of(Kind.OTHER) & ~elsewhere
-        least = jnp.where(inside, NEWS * on.state.variance, 0.0)
-        lower = _is_lower(carry, seen, least, on.noisy)
+        lower = _is_lower(on, carry, seen)
     else:
         lower = jnp.sum(seen.slope * move) <= -0.25 * jnp.sum(held.lane.slope * move)
     single = look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE) | near
@@ -94,17 +91,26 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     return Judgement(good, taken, value, values, explained, elsewhere, slack)
 
 
-def _is_lower(carry: Carry, seen: Seen, least: Float[Array, ""], noisy: bool) -> Bool[Array, ""]:
+def within_steps(on: Ground, carry: Carry) -> Float[Array, ""]:
+    """By how much a remembered or new place must be lower to be no matter of steps.
+
+    By more than the next step is likely to save; and where steps could lead there, by more than the
+    minimum is expected to have moved.
+    """
+    lane = carry.held.lane
+    promised = jnp.maximum(saving(lane, carry.matrix, carry.step), 0.0)
+    far = jnp.any(jnp.abs(carry.recalled - lane.x) > lane.reach)
+    return jnp.where(carry.explained, promised, 0.0) + jnp.where(far, 0.0, NEWS * on.state.variance)
+
+
+def _is_lower(on: Ground, carry: Carry, seen: Seen) -> Bool[Array, ""]:
     look = carry.look
     better = seen.values - carry.held.values
     error = known_error(better)
     # Slopes are more exact than differences of values that differ by rounding.
-    blur = _BEYOND_NOISE * error if noisy else 0.0
+    blur = _BEYOND_NOISE * error if on.noisy else 0.0
     downhill = look.is_of(Kind.NEAR) & carry.explained
-    promised = saving(carry.held.lane, carry.matrix, carry.step)
-    ahead = (
-        jnp.where(look.is_of(Kind.OTHER) & carry.explained, jnp.maximum(promised, 0.0), 0.0) + least
-    )
+    ahead = jnp.where(look.is_of(Kind.OTHER), within_steps(on, carry), 0.0)
     needed = jnp.where(downhill, _ROUNDING * seen.size + blur, -_BEYOND_NOISE * error - ahead)
     here = look.is_of(Kind.NEAR) | (look.is_of(Kind.JUDGE) & (carry.candidate == 0))
     needed = jnp.where(here & ~downhill, 0.0, needed)

@@ -14,7 +14,7 @@ class Kind(enum.IntEnum):
     """What a look is for. A stage takes its looks in this order."""
 
     HOME = 0  # at x_t
-    RECALL = 1  # at places that are remembered, then at new ones, one for each group of draws
+    RECALL = 1  # at places that are remembered and at new ones, each by a few of the draws
     OTHER = 2  # at the best of these
     SCAN = 3  # at places of the whole set, one for each group of draws
     APART = 4  # a step from the best place of each group
@@ -78,6 +78,7 @@ class Seen(NamedTuple):
         slope: Its gradient by all draws.
         plain: The gradient of the plain mean over theta, whatever the risk.
         size: The mean absolute cost.
+        parts: F by each of the smaller groups that look at remembered places; see `Ground.parts`.
         each: The mean cost of each lane; empty where nobody asks.
     """
 
@@ -87,6 +88,7 @@ class Seen(NamedTuple):
     slope: Float[Array, " d"]
     plain: Float[Array, " d"]
     size: Float[Array, ""]
+    parts: Float[Array, " P"]
     each: Float[Array, " l"]
 
 

@@ -36,7 +36,7 @@ def look_around(on: Ground) -> Carry:
         unknown = jnp.asarray(jnp.nan)
         lane = lane._replace(across=Across(unknown[None], unknown, unknown[None]))
     nobody = jnp.zeros(lanes if on.roams else 0)
-    held = Held(lane, jnp.full(on.groups, jnp.inf), none, zeros, nobody)
+    held = Held(lane, jnp.full(on.groups, jnp.inf), none, zeros, jnp.zeros(on.parts), nobody)
     start = Carry(
         look=on.schedule.look(jnp.zeros((), jnp.int32), jnp.broadcast_to(x, (lanes, d))),
         held=held,
@@ -87,8 +87,9 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     judgement = judged(on, carry, seen)
     after = with_best_place(on, carry, seen, judgement)
     here = jnp.stack([seen.slope, standard_error(seen.slopes)])
-    values = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.values), jnp.inf, seen.values)
-    lower = seen.values - carry.held.values
+    split = look.is_of(Kind.SCOUT, Kind.RECALL)  # a group's draws do not look at one place
+    values = jnp.where(split | ~jnp.isfinite(seen.values), jnp.inf, seen.values)
+    lower = seen.parts - carry.held.parts
     lowest = jnp.argmin(jnp.where(jnp.isnan(lower), jnp.inf, lower))
     home, near = look.is_of(Kind.HOME), look.is_of(Kind.NEAR) & ~on.explores(look, carry)
     recall = look.is_of(Kind.RECALL) & (lower[lowest] < carry.hope)
@@ -129,6 +130,7 @@ def _seen(on: Ground, reading: Reading) -> Seen:
         slope=tame(on.objective.slope(reading)),
         plain=tame(jnp.mean(reading.gradients, axis=0)),
         size=jnp.mean(jnp.abs(reading.costs)),
+        parts=on.objective.groups(reading, on.parts)[0],
         each=(
             jnp.mean(reading.costs.reshape(on.rows, on.lanes), axis=0) if on.roams else jnp.zeros(0)
         ),

@@ -9,6 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from postgrad.algorithm.descents.search.ground import Ground
+from postgrad.algorithm.descents.search.judgement import within_steps
 from postgrad.algorithm.descents.search.local_step import (
     FAR,
     Lane,
@@ -39,12 +40,13 @@ _AT_KINK = 1e-7  # the same beside a kink, as a share of the cost
 _SHORT, _TURNS = 1e-3, 1 << 16
 
 
-def _is_idle(carry: Carry) -> Bool[Array, ""]:
+def _is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
     """Whether the look that is about to be taken is needed by other runs only."""
     look = carry.look
     rests = look.is_of(Kind.NEAR, Kind.SCOUT) & carry.rested
     composes = look.is_of(Kind.NEAR) & look.last & (carry.slack > 0.0)
-    return (rests & ~composes) | (look.is_of(Kind.OTHER) & (carry.hope >= 0.0))
+    hopeless = carry.hope >= -within_steps(on, carry)
+    return (rests & ~composes) | (look.is_of(Kind.OTHER) & hopeless)
 
 
 def with_next_look(on: Ground, carry: Carry) -> Carry:
@@ -57,7 +59,9 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
         short = jnp.all(jnp.abs(carry.compass) <= _SHORT * on.state.reach)
         rested = jnp.where(carry.explained, rested, short)
     rested = carry.rested | (look.is_of(Kind.NEAR) & rested)
-    look = on.schedule.look(_skipped(on, carry._replace(look=look, rested=rested)), look.at)
+    look = on.schedule.look(
+        _skipped(on, carry._replace(look=look, step=step, rested=rested)), look.at
+    )
     begins = look.begins(Kind.SCAN) | look.begins(Kind.SCOUT)
     lanes = lax.cond(begins, lambda: _afresh(on, carry, look), lambda: carry.lanes)
     rested = rested & ~look.begins(Kind.SCOUT)
@@ -86,7 +90,7 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     over = look.is_of(Kind.SCOUT) & in_every_run(rested)
     number = jnp.where(over, on.schedule.ends[Kind.SCOUT], look.number).astype(jnp.int32)
     carry = carry._replace(look=on.schedule.look(number, look.at))
-    return carry._replace(idle=_is_idle(carry))
+    return carry._replace(idle=_is_idle(on, carry))
 
 
 def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
@@ -138,7 +142,7 @@ def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:
     look, ends = carry.look, on.schedule.ends
     end = ends[Kind.NEAR] - ~in_every_run(carry.slack == 0.0)  # the last one: at what was composed
     end = jnp.where(look.is_of(Kind.OTHER), ends[Kind.OTHER], end)
-    return jnp.where(in_every_run(_is_idle(carry)), end, look.number).astype(jnp.int32)
+    return jnp.where(in_every_run(_is_idle(on, carry)), end, look.number).astype(jnp.int32)
 
 
 def _one(on: Ground, carry: Carry, look: Look, candidate: Int[Array, ""]) -> Float[Array, "L d"]:
@@ -175,18 +179,17 @@ def _around(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
 
 def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
     """Remembered places, then new ones, then exchanges, by other draws every time."""
-    number = on.stage.plan.number
-    known = carry.others[(on.group + number) & (GROUPS - 1)]
-    each = len(on.fresh) // on.new_looks
-    turn = jnp.clip(look.turn - 1, 0, on.new_looks - 1)
-    places = jnp.where(look.turn == 0, known, on.fresh[turn * each + on.group * each // on.groups])
-    if not on.compete:
-        return places
-    x = carry.held.lane.x.reshape(on.x.shape)
-    swapped = exchanges(on.feasible, x, on.ends, number, look.turn)[
-        (on.group + number) & (GROUPS - 1)
-    ]
-    return jnp.where(look.turn <= on.new_looks, places, swapped)
+    number, count = on.stage.plan.number, GROUPS + on.new
+    each = look.turn * on.parts + jnp.arange(on.parts)
+    listed = jnp.concatenate([carry.others, on.fresh])
+    # Very few draws look at some of these places in one stage and at others in the next.
+    shift = number * on.recalls * on.parts if on.parts < GROUPS else 0
+    places = listed[in_turn(each + shift, count)]
+    if on.compete:
+        x = carry.held.lane.x.reshape(on.x.shape)
+        swapped = exchanges(on.feasible, x, on.ends, number, each - count)
+        places = jnp.where(each[:, None] < count, places, swapped)
+    return places[in_turn(number + np.arange(on.lanes), on.parts)]
 
 
 def _on_line(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:

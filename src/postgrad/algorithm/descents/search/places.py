@@ -18,8 +18,8 @@ LINES, LOOKS = 6, 4
 _LINE_DECADES = 4.0
 # In more dimensions so few points are no lattice.
 LATTICE = 6
-# Looks at exchanges in a stage that scans, and in others.
-EXCHANGES, FEW_EXCHANGES = 8, 2
+# Exchanges in a stage that scans, and in others.
+EXCHANGES, FEW_EXCHANGES = 80, 16
 _USED = 1e-3  # a coordinate is used if it lies more than this share of its window above the low end
 # Logarithmic distances span so many decades of the window.
 _DECADES = 6.0
@@ -156,8 +156,8 @@ def exchanges(
     x: Float[Array, "..."],
     ends: tuple[Float[Array, " d"], Float[Array, " d"]],
     number: Int[Array, ""],
-    turn: Int[Array, ""],
-) -> Float[Array, "groups d"]:
+    which: Int[Array, " n"],
+) -> Float[Array, "n d"]:
     """Places at which coordinates give up all that they have, as a share of their window.
 
     In turns: all give it to one of them; one gives it to the others, in proportion; one gives it to
@@ -170,16 +170,16 @@ def exchanges(
         x: Where to start from.
         ends: See `window`.
         number: The stage; coordinates take turns.
-        turn: The number of the look.
+        which: The numbers of the exchanges, from zero on.
     """
     low, wide = ends[0], ends[1] - ends[0]
     share = jnp.where(wide > 0, (x.ravel() - low) / jnp.where(wide > 0, wide, 1.0), 0.0)
     order = jnp.argsort(-share)
     used = jnp.maximum(jnp.sum(share > _USED), 1)
-    index = ((EXCHANGES * number + turn) * GROUPS + np.arange(GROUPS))[:, None]
-    # Each look has two places of each kind.
-    kind = np.arange(GROUPS)[:, None] % 4
-    cycle = (2 * (FEW_EXCHANGES * number + turn) + np.arange(GROUPS) // 4)[:, None]
+    which = jnp.maximum(which, 0)[:, None]
+    index = EXCHANGES * number + which
+    kind = which & 3
+    cycle = FEW_EXCHANGES // 4 * number + (which >> 2)
     # irrational steps, so that all pairs have their turn whatever the number of coordinates
     giver = order[
         jnp.where(
@@ -189,7 +189,7 @@ def exchanges(
     taker = jnp.where(
         kind == 0, in_turn(cycle, x.size), (_fraction(index * np.sqrt(2.0)) * x.size).astype(int)
     )
-    part = jnp.where(kind == 3, _fraction(index * np.sqrt(3.0)), np.where(kind == 1, 0.0, 1.0))
+    part = jnp.where(kind == 3, _fraction(index * np.sqrt(3.0)), jnp.where(kind == 1, 0.0, 1.0))
     here = np.arange(x.size)
     gives = (here == giver) | (kind == 0)
     given = jnp.sum(jnp.where(gives, share, 0.0), axis=1, keepdims=True)

@@ -29,6 +29,7 @@ class Held(NamedTuple):
         values: F there by each group of draws.
         slopes: Its slope by each group.
         plain: The slope of the plain mean over theta, whatever the risk.
+        parts: F by each of the smaller groups that look at remembered places.
         each: F by each lane; empty where nobody asks.
     """
 
@@ -36,6 +37,7 @@ class Held(NamedTuple):
     values: Float[Array, " G"]
     slopes: Float[Array, "G d"]
     plain: Float[Array, " d"]
+    parts: Float[Array, " P"]
     each: Float[Array, " l"]
 
 
@@ -84,8 +86,8 @@ class Carry(NamedTuple):
         least_near: The same at x_t and at steps from the best place.
         lowest: The least value that all draws together have seen at one place.
         others: Places that are remembered: see `Track`.
-        recalled: The best of these by the group that looked at it.
-        hope: By how much F is lower there, by the same group; negative if it is.
+        recalled: The best of these, and of new places, by the draws that looked at it.
+        hope: By how much F is lower there, by the same draws; negative if it is.
         composed: What the best places of the lines make together.
         gains: By how much F changes along each of them.
         switched: Whether the search went to another valley.
