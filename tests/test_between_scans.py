@@ -58,3 +58,40 @@ def test_prices_of_goods_that_nobody_buys_beside_their_bundle():
     for t in range(4):
         agent.observe(np.exp(np.random.default_rng(t).normal(np.log([6.0, 8.0]), 0.6, (2, 2))))
         assert np.all(np.isfinite(agent.decision))
+
+
+def test_channels_that_earn_little_unless_they_get_much():
+    """Channels that get nothing have no curvature: without a least one, a step was not finite."""
+    count, budget, places = 5, 10.0, np.linspace(0.0, 10.0, 201)
+    draw = np.random.default_rng(5)
+    power, half = draw.uniform(2, 5, count), draw.uniform(1.5, 5, count)
+    worth = draw.uniform(5, 15, count)
+
+    def returns(x, power=power, half=half):
+        return x**power / (x**power + half**power)
+
+    problem = pg.Problem(
+        lambda x, y: -jnp.sum(y),
+        lambda x, theta: dist.Normal(theta * returns(jnp.maximum(x, 1e-9)), 2.0).to_event(1),
+        pg.feasible.Simplex(budget),
+    )
+
+    def most(mean):
+        """By dynamic programming, channel by channel."""
+        best = np.full(places.size, -np.inf)
+        best[0] = 0.0
+        for i in range(count):
+            own = mean[i] * returns(places, power[i], half[i])
+            best = np.array(
+                [np.max(own[: j + 1] + best[j::-1][: j + 1]) for j in range(places.size)]
+            )
+        return best[-1]
+
+    draw = np.random.default_rng(1)
+    truth = worth + 4.0 * draw.normal(size=count)
+    agent = pg.Agent(problem, pg.beliefs.Gaussian(worth, 4.0), x=np.full(count, 2.0), seed=1)
+    for t in range(1, 24):
+        agent.observe([truth * returns(agent.decision) + 2.0 * draw.normal(size=count)])
+        mean = np.asarray(agent.belief.mean())
+        mine = np.sum(mean * returns(np.asarray(agent.decision)))
+        assert t < 5 or mine > 0.95 * most(mean), t

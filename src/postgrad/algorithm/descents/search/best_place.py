@@ -56,9 +56,7 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         lane = lane._replace(reach=jnp.where(composes & good, wider, lane.reach))
     lane = lane._replace(bend=jnp.where(_knows_nothing(on, look), _guess(lane, seen), lane.bend))
     from_lane = judge & good
-    theirs = lanes.bend[candidate]
-    if not on.objective.additive:  # else each coordinate has a scale of its own
-        theirs = raised(theirs, lanes.reach[candidate])
+    theirs = raised(lanes.bend[candidate], lanes.reach[candidate], alone=on.objective.additive)
     lane = lane._replace(
         bend=jnp.where(from_lane, theirs, lane.bend),
         reach=jnp.where(from_lane, lanes.reach[candidate], lane.reach),

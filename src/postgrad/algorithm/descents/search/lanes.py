@@ -13,6 +13,7 @@ from postgrad.algorithm.descents.search.local_step import (
     Lane,
     after_look,
     bracketed,
+    raised,
     taken_by_coordinate,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Seen, tame
@@ -81,6 +82,7 @@ def _after(on: Ground, carry: Carry, values: Float[Array, " L"], slopes: Array) 
     spacing = on.places.apart[jnp.clip(look.turn, 0, on.per_group - 1)][on.group]
     fresh = (scan & lower)[:, None]
     guess = jnp.maximum(jnp.abs(slopes) / spacing, 1e-300)
+    guess = raised(guess, spacing, alone=on.objective.additive)
     bend = jnp.where(fresh, guess, lanes.bend)
     # At a kink any curvature can be met; that of the last steps must not hold thetas fast.
     usual = 4.0 * jnp.sqrt(jnp.mean(jnp.square(slopes), axis=0)) / on.state.reach

@@ -18,7 +18,8 @@ _SHORTEST = 1e-9  # the shortest reach, relative to x
 _ROUNDING = 1e-12  # steps shorter than this, relative to x, tell nothing
 _SAME_KINK = 1e-6  # at a kink two tangents meet, but for rounding
 _STRAIGHT = 1e-6  # the least curvature, relative to one that stops a step at the end of the reach
-_LEAST = 1e-8  # the smallest curvature, relative to the largest, of a matrix that is measured
+# The smallest curvature, relative to the largest: of a matrix, and of costs that add up.
+_LEAST, _ROUNDED = 1e-8, 1e-16
 # Where a constraint is active: steps of the quadratic programme at most, and the relative change
 # from which on it has converged.
 _PROJECTIONS, _CONVERGED = 40, 1e-6
@@ -293,14 +294,24 @@ def quadratic_step(
     return step / jnp.maximum(over, 1.0)
 
 
-def raised(bend: Float[Array, " d"], reach: Float[Array, " d"]) -> Float[Array, " d"]:
+def raised(
+    bend: Float[Array, "*n d"], reach: Float[Array, "*n d"], *, alone: bool
+) -> Float[Array, "*n d"]:
     """Curvatures, none of which is less than a small share of the largest, as costs over the reach.
 
     Beyond the price at which nobody buys, a coordinate has neither slope nor curvature, and a
-    matrix of curvatures would be singular.
+    matrix of curvatures would be singular. Of a cost that adds over coordinates, each has a scale
+    of its own, and only what is lost in rounding is raised: a set that the coordinates share is
+    projected on in this metric, and one over no curvature is no number.
+
+    Args:
+        bend: The curvature of each coordinate.
+        reach: How far steps go.
+        alone: Whether the cost adds over coordinates.
     """
     square = jnp.square(reach)
-    return jnp.maximum(bend, _LEAST * jnp.max(bend * square) / square)
+    least = _ROUNDED if alone else _LEAST
+    return jnp.maximum(bend, least * jnp.max(bend * square, axis=-1, keepdims=True) / square)
 
 
 def secant_update(

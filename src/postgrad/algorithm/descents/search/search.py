@@ -219,10 +219,11 @@ class Search(Descent):
         spread = jnp.std(end.lanes.x, axis=0)
         reach = 4.0 * jnp.maximum(jnp.maximum(spread, jnp.abs(lane.x - flat)), jnp.abs(end.step))
         reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * (high - low)))
-        matrix = end.matrix
-        if not objective.additive:  # stage by stage, flat coordinates would lose all curvature
-            bend, own = raised(bend, reach), jnp.diagonal(matrix)
-            matrix = matrix + jnp.diag(raised(own, reach) - own)
+        # Stage by stage, flat coordinates would lose all curvature.
+        bend, matrix = raised(bend, reach, alone=objective.additive), end.matrix
+        if not objective.additive:
+            own = jnp.diagonal(matrix)
+            matrix = matrix + jnp.diag(raised(own, reach, alone=False) - own)
         track = Track(bend, matrix, reach, left, end.others, end.explained)
         return x_next.reshape(x.shape), track, course, shown
 
