@@ -1,6 +1,6 @@
 """Does the 95 % interval of the decision hold the best decision in 95 % of all cases?
 
-python benchmarks/intervals.py [NAME ...] [--runs 1000] [--stages 1 5 50]
+python benchmarks/intervals.py [NAME ...] [--runs 1000] [--stages 1 5 50] [--json]
 
 theta is drawn from the prior, data from the model under theta at the decisions that were issued.
 The true best decision is in closed form. One line for each problem: the coverage at each stage and
@@ -8,6 +8,7 @@ its standard error. The aim is 90 to 98 %: the ends are quantiles of 64 thetas.
 """
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -168,20 +169,26 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--stages", type=int, nargs="+", default=[1, 5, 50])
+    parser.add_argument("--json", action="store_true", help="print the shares alone")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in CASES]:
         parser.error(f"no such problem: {', '.join(unknown)}; there are {', '.join(CASES)}")
-    stages = sorted(set(arguments.stages))
+    stages, shares_of = sorted(set(arguments.stages)), {}
     for name in arguments.names or CASES:
         began = time.perf_counter()
         found = coverage(CASES[name](), arguments.runs, stages)
         seconds = time.perf_counter() - began
+        shares_of[name] = {t: share for t, (share, _) in zip(stages, found, strict=True)}
+        if arguments.json:
+            continue
         shares = ", ".join(
             f"t = {t}: {100 * share:5.1f} % (+- {100 * error:.1f})"
             for t, (share, error) in zip(stages, found, strict=True)
         )
         off = any(not LEAST - 2 * e <= share <= MOST + 2 * e for share, e in found)
         print(f"{name:16} {shares}{'  OFF' if off else ''}  {seconds:5.1f} s", flush=True)
+    if arguments.json:
+        print(json.dumps(shares_of))
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ class Search(Descent):
     A stage looks at F, the averaged cost on fixed draws, in this order:
 
     1. at x_t; at eight places that are remembered, at some that are new, at some where all
-       coordinates move together, and where they compete at exchanges between them, each with a
-       part of the draws; and at the best of all these;
+       coordinates move together, and where they compete at exchanges between them, all in one
+       look, each with a part of the draws; and at the best of all these;
     2. in stages 1, 2, 4, 8, 16, 32, 48, ...: at 96 places of the whole set, and from the best place
        of each of eight groups of places a few steps downhill, each group with an eighth of the
        draws; then at the best place of the group around x_t, and at the best place of all;
