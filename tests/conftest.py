@@ -57,7 +57,7 @@ gc.set_threshold(50_000, 20, 100)
 # process takes. Where that cannot be, the limit is then what the process takes, and some more.
 _memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 LEAST_LIMIT, MOST_LIMIT, MORE = (
-    min(max(2.5e9, _memory / 6), 4e9),
+    min(max(2.5e9, _memory / 5), 5e9),
     min(max(4e9, _memory / 4), 6e9),
     0.25e9,
 )
