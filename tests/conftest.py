@@ -1,5 +1,6 @@
 """What all test modules share."""
 
+import ctypes
 import gc
 import os
 import resource
@@ -51,11 +52,12 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 gc.set_threshold(50_000, 20, 100)
 
 # Between modules, programs and what was traced are let go of once the process takes so much memory.
-# Little of it goes back to the system, so the limit is then what the process takes, and some more.
-# Letting go takes seconds, and so does tracing anew: where there is memory it is done less often.
+# Letting go takes seconds, and so does tracing anew: where there is memory it is done less often,
+# and first of all goes back to the system what compiling has left, half of all the memory that a
+# process takes. Where that cannot be, the limit is then what the process takes, and some more.
 _memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 LEAST_LIMIT, MOST_LIMIT, MORE = (
-    min(max(2.5e9, _memory / 6), 4e9),
+    min(max(2.5e9, _memory / 5), 5e9),
     min(max(4e9, _memory / 4), 6e9),
     0.25e9,
 )
@@ -88,14 +90,24 @@ def _resident() -> float:
     return pages * resource.getpagesize()
 
 
+def _give_back() -> None:
+    """Memory that was freed goes back to the system, where the C library is GNU's."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _programs_within_memory():
     """Modules share compiled programs, but those of all modules would take many gigabytes."""
     global _limit
     yield
     if _resident() > _limit:
+        _give_back()
+    if _resident() > _limit:
         jax.clear_caches()
         gc.collect()
+        _give_back()
         _limit = min(max(LEAST_LIMIT, _resident() + MORE), MOST_LIMIT)
     # Tests that compare with another process to the last bit need both compiled alike.
     assert jax.config.read("jax_disable_most_optimizations") == QUICKLY, "a setting left behind"

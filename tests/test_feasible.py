@@ -280,8 +280,8 @@ def test_sets_stack(kind):
     v = np.random.default_rng(2).normal(size=example.shape) * 10
     both = eqx.filter_jit(eqx.filter_vmap(lambda feasible: feasible.project(v), axis_size=2))(stack)
     assert both.shape == (2, *example.shape)
-    np.testing.assert_allclose(both[0], example.set.project(v), atol=1e-12)
-    np.testing.assert_allclose(both[1], wider.project(v), atol=1e-12)
+    for found, feasible in zip(both, (example.set, wider), strict=True):
+        np.testing.assert_allclose(found, project(feasible, v), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", FINAL)

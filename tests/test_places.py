@@ -8,6 +8,7 @@ import pytest
 import postgrad as pg
 from postgrad.algorithm.descents.search.places import (
     EACH,
+    FEW_EXCHANGES,
     GROUPS,
     LINES,
     LOOKS,
@@ -33,6 +34,7 @@ SETS = {
 STAGES = (1, 2, 64)
 
 _places = jax.jit(jax.vmap(places, in_axes=(None, None, 0)))
+_window = jax.jit(window)
 _violations = jax.jit(lambda feasible, at: jax.vmap(jax.vmap(feasible.violation))(at))
 
 
@@ -41,7 +43,7 @@ def looked_at(name):
     feasible, x = SETS[name]
     x = jnp.asarray(x, float)
     found = _places(feasible, x, jnp.asarray(STAGES))
-    return found, feasible, x, window(feasible, x)
+    return found, feasible, x, _window(feasible, x)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -119,7 +121,7 @@ def test_a_window_in_the_open():
 def test_lines_stay_feasible_and_reach_both_ends(name):
     feasible, x = SETS[name]
     x = jnp.asarray(x, float)
-    ends = window(feasible, x)
+    ends = _window(feasible, x)
     looks = jnp.arange(LOOKS * min(x.size, LINES))
     every = jax.jit(jax.vmap(lambda look: along(feasible, x, ends, look, jnp.asarray(3))))
     at = np.asarray(every(looks))  # (look, group, d)
@@ -165,11 +167,10 @@ def test_exchanges_are_feasible_and_give_up_coordinates(name):
     """
     feasible, x = SETS[name]
     x = jnp.asarray(x, float)
-    ends = window(feasible, x)
-    stages, turns = (jnp.ravel(each) for each in jnp.mgrid[1:21, 2:4])
-    look = jax.jit(jax.vmap(exchanges, in_axes=(None, None, None, 0, 0)))
-    at = look(feasible, x, ends, stages, turns).reshape(-1, *x.shape)
-    assert np.max(jax.vmap(feasible.violation)(at)) <= 1e-9
+    ends = _window(feasible, x)
+    look = jax.jit(jax.vmap(exchanges, in_axes=(None, None, None, 0, None)))
+    at = look(feasible, x, ends, jnp.arange(1, 21), jnp.arange(FEW_EXCHANGES)).reshape(-1, *x.shape)
+    assert np.max(_violations(feasible, at[None])) <= 1e-9
     if name in ("cube", "matrix"):
         flat = np.asarray(at).reshape(len(at), -1)
         alone = flat[::4]

@@ -188,13 +188,25 @@ def test_the_library_keeps_programs_where_it_is_asked_to(tmp_path):
     assert not (tmp_path / "two").exists()
 
 
-def test_a_known_specification_is_neither_traced_nor_compiled(tmp_path):
-    """Also one that differs in numbers, and with another hash seed.
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """Runs a specification in a new process: what it prints, hits, misses, and what was traced."""
+    home = tmp_path_factory.mktemp("shop")
+    (home / "data.csv").write_text("date,rolls,bread\n1,3,5\n2,4,7\n")
 
-    Decisions are the same bit for bit, also where nothing is kept. After all that was kept is
-    damaged, and with another number of draws, programs are traced and compiled anew.
-    """
-    (tmp_path / "data.csv").write_text("date,rolls,bread\n1,3,5\n2,4,7\n")
+    def run(name, text, programs=str(home / "programs")):
+        (home / f"{name}.toml").write_text(text)
+        command = ("run", f"{name}.toml", "data.csv")
+        variables = {"POSTGRAD_CACHE": programs, "PYTHONHASHSEED": str(len(name))}
+        done = python(COMMAND, *command, cwd=home, **variables)
+        assert len(done.stdout.splitlines()) == 2
+        return done.stdout, *json.loads(done.stderr[done.stderr.rindex("[") :])
+
+    return run, home / "programs", run("cold", SPEC)
+
+
+def test_a_known_specification_is_neither_traced_nor_compiled(shop):
+    """Also one that differs in numbers, and with another hash seed."""
     others = [
         ("[4, 2]", "[3, 9]"), ("overage = 1", "overage = 0.5"), ("shape = 2", "shape = 3"),
         ("rate = 0.2", "rate = 0.4"), ("high = 50", "high = 60"), ("start = 5.0", "start = 7"),
@@ -203,27 +215,39 @@ def test_a_known_specification_is_neither_traced_nor_compiled(tmp_path):
     for was, now in others:
         assert was in other
         other = other.replace(was, now)
-
-    def run(name, text, programs=str(tmp_path / "programs")):
-        (tmp_path / f"{name}.toml").write_text(text)
-        command = ("run", f"{name}.toml", "data.csv")
-        variables = {"POSTGRAD_CACHE": programs, "PYTHONHASHSEED": str(len(name))}
-        done = python(COMMAND, *command, cwd=tmp_path, **variables)
-        assert len(done.stdout.splitlines()) == 2
-        return done.stdout, *json.loads(done.stderr[done.stderr.rindex("[") :])
-
-    cold, hits, misses, traced = run("cold", SPEC)
+    run, _, (_, hits, misses, traced) = shop
     assert misses > 2
     assert traced > 2
-    _, *known = run("other", other)
-    assert known == [hits + misses - 2, 0, 0]  # which two options XLA accepts is not tried again
-    for path in (tmp_path / "programs").glob("*/*.program"):
+    # Which two options XLA accepts is not tried again.
+    assert run("other", other)[1:] == (hits + misses - 2, 0, 0)
+
+
+def damaged(run, programs, cold):
+    """All that was kept: it is traced and compiled anew, and kept once more."""
+    decided, hits, misses, _ = cold
+    for path in programs.glob("*/*.program"):
         path.write_bytes(path.read_bytes()[:-1])
-    assert run("damaged", SPEC) == (cold, hits, misses, traced)
-    assert run("warm", SPEC) == (cold, *known)
-    assert run("nothing kept", SPEC, programs="off")[0] == cold
+    assert run("damaged", SPEC) == cold
+    assert run("warm", SPEC) == (decided, hits + misses - 2, 0, 0)
+
+
+def nothing_kept(run, programs, cold):
+    assert run("nothing kept", SPEC, programs="off")[0] == cold[0]
+
+
+def another_number_of_draws(run, programs, cold):
     more = SPEC.replace("[settings]", "[settings]\niterations = 2")
     assert run("more", more)[3] > 0
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("what", [damaged, nothing_kept, another_number_of_draws])
+def test_a_specification_is_traced_anew_where_programs_do_not_serve(shop, what):
+    """And decisions are the same bit for bit.
+
+    Each process takes seconds; what happens to single programs is tried below in this one.
+    """
+    what(*shop)
 
 
 class Doubled(eqx.Module):

@@ -200,14 +200,34 @@ def test_algorithms_meet_the_same_data_noise():
     np.testing.assert_allclose(*seen)
 
 
-@pytest.mark.parametrize("options", [{}, pg.presets.paper()], ids=["default", "paper"])
-def test_segments_do_not_show(monkeypatch, options):
+SEGMENTS = {
+    "shorter calls": ("postgrad.engine.bulk._ON_CPU", (50, 25)),  # another program
+    "looks at grids": ("postgrad.beliefs.grid.live_points.patience", lambda state: 25),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "way"),
+    [
+        pytest.param({}, "shorter calls", marks=pytest.mark.slow),
+        ({}, "looks at grids"),
+        (pg.presets.paper(), "shorter calls"),
+        (pg.presets.paper(), "looks at grids"),
+    ],
+    ids=["default-calls", "default-looks", "paper-calls", "paper-looks"],
+)
+def test_segments_do_not_show(monkeypatch, options, way):
     """Stages that are computed by one call or by several: the same digits."""
     arguments = pg.BayesianSGD(ONE.problem, **options), pg.beliefs.Grid(ONE.points), 0.0, 4.0
     options = {"runs": 2, "horizon": 60, "batch_size": 2}  # a program that others use too
+    counts, count_of = [], bulk._Kept.add
+    monkeypatch.setattr(
+        bulk._Kept, "add", lambda self, *part: counts.append(part[2]) or count_of(self, *part)
+    )
     whole = pg.simulate(*arguments, **options)
-    monkeypatch.setattr("postgrad.engine.bulk._ON_CPU", (50, 25))
+    monkeypatch.setattr(*SEGMENTS[way])
     parts = pg.simulate(*arguments, **options)
+    assert counts == [60, 25, 25, 10]
     np.testing.assert_array_equal(parts.decisions, whole.decisions)
 
 
