@@ -126,7 +126,8 @@ FROZEN = {
     "TakesSteps": "",
     "Tally": "blocks leaves peaks",
     "Thompson": "belief value",
-    "Track": "curvature bends squares count looks variance bend matrix reach others explained",
+    "Track": "curvature bends squares count looks variance bend matrix reach others explained "
+    "convex believed",
     "Univariate": "",
     "VaR": "quantile",
     "Weights": "",

@@ -255,7 +255,7 @@ class BayesianSGD(Policy):
             stage=first_stage(),
             belief=belief,
             x=x,
-            progress=self.descent.init(x, additive),
+            progress=self.descent.init(x, theta, additive),
             output=Issued(self.output, self.output.init(x)),
             only_marginals=only_marginals,
             additive=additive,

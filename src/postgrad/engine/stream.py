@@ -276,7 +276,7 @@ class Stream:
             belief=None,
             stage=_number(stage + 1),
             x=x,
-            progress=self.policy.descent.init(x, state.additive),
+            progress=self.policy.descent.init(x, first(state.belief.examples()), state.additive),
             output=Issued(output, output.init(x)),
         )
         return Packed.of(fresh, np.concatenate)

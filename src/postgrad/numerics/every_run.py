@@ -16,6 +16,11 @@ def in_every_run(flag: Bool[Array, ""]) -> Bool[Array, ""]:
     return flag
 
 
+def in_any_run(flag: Bool[Array, ""]) -> Bool[Array, ""]:
+    """Whether `flag` is true in any run of a `vmap`; outside of one, `flag`."""
+    return ~in_every_run(~flag)
+
+
 @in_every_run.def_vmap
 def _(size: int, batched: list[bool], flag: Bool[Array, "..."]) -> tuple[Array, bool]:
     del size

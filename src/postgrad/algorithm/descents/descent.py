@@ -112,11 +112,12 @@ class Descent(Module):
     fixes_draws: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def init(self, x: Decision, additive: bool) -> PyTree:
+    def init(self, x: Decision, theta: PyTree, additive: bool) -> PyTree:
         """What is remembered from stage to stage, before the first.
 
         Args:
             x: x_1.
+            theta: Any value of theta.
             additive: Whether the cost adds over the coordinates of x.
         """
 

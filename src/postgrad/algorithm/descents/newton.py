@@ -69,9 +69,9 @@ class Newton(Descent):
     usual_samples: ClassVar[tuple[int, int]] = (1, 1)
     fixes_draws: ClassVar[bool] = True
 
-    def init(self, x: Decision, additive: bool) -> Track:
+    def init(self, x: Decision, theta: PyTree, additive: bool) -> Track:
         """Nothing known."""
-        del additive
+        del theta, additive
         none, d = jnp.zeros(()), x.size
         return Track(
             jnp.zeros((d, d)), jnp.zeros(d), jnp.zeros(d), none, none, jnp.asarray(FAR, float)

@@ -83,9 +83,9 @@ class SGD(TakesSteps):
         if is_concrete(self.schedule):
             positive(self.schedule(jnp.asarray(1)), "the step size at t = 1")
 
-    def init(self, x: Decision, additive: bool) -> tuple[()]:
+    def init(self, x: Decision, theta: PyTree, additive: bool) -> tuple[()]:
         """No state: the stage is the algorithm's."""
-        del x, additive
+        del x, theta, additive
         return ()
 
     def _move(
@@ -114,9 +114,9 @@ class Optax(TakesSteps):
 
         self.optimizer = optax.with_extra_args_support(optimizer)
 
-    def init(self, x: Decision, additive: bool) -> PyTree:
+    def init(self, x: Decision, theta: PyTree, additive: bool) -> PyTree:
         """The optimiser's own state."""
-        del additive
+        del theta, additive
         return self.optimizer.init(x)
 
     def _move(

@@ -43,9 +43,9 @@ class SGLD(TakesSteps):
             for name, value in (("temperature", temperature), ("cooling", cooling))
         )
 
-    def init(self, x: Decision, additive: bool) -> tuple[()]:
+    def init(self, x: Decision, theta: PyTree, additive: bool) -> tuple[()]:
         """No state."""
-        return self.steps.init(x, additive)
+        return self.steps.init(x, theta, additive)
 
     def _move(
         self, plan: Plan, gradient: Array, state: PyTree, x: Decision, i: Array

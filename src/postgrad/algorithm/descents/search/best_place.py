@@ -25,6 +25,7 @@ from postgrad.numerics.every_run import in_every_run
 # how long the next step is, after one that was taken or failed.
 _BEST = (1, 8)
 _LONGER, _SHORTER = 1.5, 0.6
+_BESIDE = 0.03  # places that are nearer than this share of the window are not both remembered
 
 
 def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) -> Carry:
@@ -76,11 +77,10 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         tried = tried & (np.arange(on.x.size) == in_turn(look.turn, on.x.size))
         compass = jnp.where(tried, carry.compass * jnp.where(good, 1.5, -0.5), carry.compass)
     compass = jnp.where(look.is_of(Kind.HOME, Kind.COMPOSE) | from_lane, 0.5 * lane.reach, compass)
-    away = look.is_of(Kind.OTHER, Kind.COMPOSE) | (judge & (candidate > 0))
+    away = look.is_of(Kind.OTHER, Kind.COMPOSE, Kind.AGAIN) | (judge & (candidate > 0))
     switched = good & away & judgement.elsewhere
     # Those of a scan are remembered, and whatever was left since.
-    found = lanes.x[np.arange(GROUPS) % on.lanes]
-    others = jnp.where(look.begins(Kind.JUDGE), found, carry.others)
+    others = lax.cond(look.begins(Kind.JUDGE), lambda: _best_apart(on, carry), lambda: carry.others)
     others = others.at[0].set(jnp.where(switched, held.lane.x, others[0]))
     matrix = carry.matrix
     if not on.objective.additive:
@@ -102,6 +102,19 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
         better=better, others=others, composed=composed, gains=gains,
         switched=carry.switched | switched,
     )  # fmt: skip
+
+
+def _best_apart(on: Ground, carry: Carry) -> Float[Array, "8 d"]:
+    """The best places of a scan, by the parts of the draws that looked, none beside another."""
+    x, wide = carry.lanes.x[: on.parts], on.ends[1] - on.ends[0]
+
+    def next_one(lower: Float[Array, " P"], _: None) -> tuple[Array, Array]:
+        best = x[jnp.argmin(lower)]
+        beside = jnp.all(jnp.abs(x - best) <= _BESIDE * wide, axis=1)
+        return jnp.where(beside, jnp.inf, lower), best
+
+    lower = carry.lanes.value[: on.parts] - carry.held.parts
+    return lax.scan(next_one, lower, length=GROUPS)[1]
 
 
 def _best_around(carry: Carry, seen: Seen) -> tuple[Float[Array, " d"], Float[Array, ""]]:

@@ -17,6 +17,7 @@ from postgrad.algorithm.descents.search.places import (
     LATTICE,
     LINES,
     LOOKS,
+    RAY,
     Places,
     fresh_places,
     on_ray,
@@ -27,20 +28,24 @@ from postgrad.algorithm.descents.search.state import (
     FEWEST_SCOUTS,
     Carry,
     Track,
+    believed,
     group_count,
     lane_count,
     root,
 )
 from postgrad.beliefs.belief import first
+from postgrad.numerics.every_run import in_any_run
 from postgrad.numerics.lattice_keys import purpose
 from postgrad.problem.problem import Decision
 
-_APART = 6  # steps from the best place of each group
+_APART = 6  # steps from the best place of each part
+_JUDGED = 3  # of these places are looked at by all draws
 _LONGER = 3  # times as many steps at most as are usual, and again where the minimum is far off
 _SINGLE, _FIRST_SINGLE = 3, 16  # steps towards the optimum of a single theta
 _SELDOM = 16  # a scan at every so-many-th stage, and at stages 1, 2, 4 and 8
+_MOVED = 1.0  # and where the posterior has moved by so many standard deviations
 _PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
-_PARTS = 32  # parts of the draws, each of which looks at a place that is remembered or new
+_PARTS = 32  # parts of the draws, each of which looks at places by itself
 _FIRST = 10  # the first stages, in which little is known
 
 
@@ -57,9 +62,10 @@ class Ground:
         groups: Into how many groups draws are divided; lane i belongs to group i mod groups.
         group: The group of each lane.
         rows: How many rows of draws each lane has.
-        per_group: How many places of a scan each group looks at.
-        parts: Into how many parts draws are divided where they look at places that are remembered
-            or new; lane i belongs to part i mod parts.
+        parts: Into how many parts draws are divided where each looks at places by itself; lane i
+            belongs to part i mod parts.
+        part: The part of each lane.
+        per_part: How many places of a scan each part looks at.
         has_values: Whether the gradient is that of values.
         noisy: Whether slopes are not those of the sampled values, but of their expectation.
         by_coordinate: Whether each coordinate is taken or left by itself.
@@ -70,14 +76,19 @@ class Ground:
         local_only: Whether other valleys may exist that nobody looks for.
         scouts: The thetas that are looked at one by one.
         draws: See `SampledObjective.rows`.
-        scans: Whether the stage looks at the whole set.
+        scans: Whether the stage looks at the whole set: by its number, or since the posterior has
+            moved far where F is not convex.
+        scans_somewhere: Whether it does so in any run of a `vmap`.
+        believed: Mean and standard deviation of theta: see `believed`.
         schedule: How many looks of each kind it takes.
         places: Where a scan looks.
         patience: How many steps there are at most, unless the minimum is far off.
-        begins: Whether the stage is one of the first scans, before which little is known.
+        begins: Whether the stage is one of the first scans, before which little is known, or one
+            since the posterior has moved.
         ends: Of each coordinate: see `window`.
         fresh: New places to look at.
-        recalls: How many looks at places that are remembered or new there are.
+        recalls: How many looks at places that are remembered or new there are without a scan.
+        probes: The same of looks along coordinates.
     """
 
     def __init__(self, stage: Stage, x: Decision, state: Track):
@@ -87,7 +98,9 @@ class Ground:
         self.lanes = lane_count(plan)
         self.groups = group_count(plan)
         self.group = np.arange(self.lanes) % self.groups
-        self.per_group = EACH * GROUPS // self.groups
+        self.parts = min(self.lanes, _PARTS)
+        self.part = np.arange(self.lanes) % self.parts
+        self.per_part = EACH * max(GROUPS // self.parts, 1)
         self.has_values = objective.gradient.has_values(objective.problem, x, first(stage.thetas))
         self.noisy = objective.gradient.uses_baseline(objective.problem, x, first(stage.thetas))
         self.by_coordinate = objective.additive and x.size > 1 and self.feasible.separates
@@ -106,20 +119,39 @@ class Ground:
             thetas, self.scouts, purpose(root(plan), 1), plan.samples[1], x, counts
         )
         t = plan.number
-        self.scans = (((t & (t - 1)) == 0) | (t & (_SELDOM - 1) == 0)) & self.has_values
-        self.parts = min(self.lanes, _PARTS if x.size == 1 or self.compete else 2 * GROUPS)
-        self.recalls = jnp.where(self.scans, self._recalls(EXCHANGES), self._recalls(FEW_EXCHANGES))
+        in_turn = (((t & (t - 1)) == 0) | (t & (_SELDOM - 1) == 0)) & self.has_values
+        self.believed = believed(stage.thetas)
+        moved = self._has_moved(state) & ~state.convex & self.has_values
+        self.scans = in_turn | moved
+        self.scans_somewhere = in_turn | in_any_run(moved)
+        self.recalls, self.probes = self._recalls(FEW_EXCHANGES), 1
         self.schedule = self._schedule()
         # As many steps as a minimum that has moved far takes; most searches come to rest sooner.
         self.patience = _LONGER * plan.iterations
-        self.begins = (t < _FIRST) & self.scans
-        self.places = lax.cond(self.scans, self._places, self._no_places)
+        self.begins = ((t < _FIRST) & in_turn) | moved
+        self.places = lax.cond(self.scans_somewhere, self._places, self._no_places)
         self.ends = window(self.feasible, x)
         # Before anything is known, steps are as long as the even places of a scan are apart.
         unknown = jnp.maximum((self.ends[1] - self.ends[0]) / (EACH * GROUPS // 2), 1e-300)
         reach = jnp.where(t == 1, unknown, state.reach)
         self.state = eqx.tree_at(lambda state: state.reach, state, reach)
         self.fresh = self._fresh()
+
+    def is_for_scans(self, look: Look) -> Bool[Array, ""]:
+        """Whether a look is taken in stages that scan only."""
+        more = look.is_of(Kind.RECALL) & (look.turn >= self.recalls)
+        more = more | (look.is_of(Kind.PROBE) & (look.turn >= self.probes))
+        return more | look.is_of(Kind.SCAN, Kind.APART, Kind.JUDGE, Kind.LINE, Kind.COMPOSE)
+
+    def _has_moved(self, state: Track) -> Bool[Array, ""]:
+        """Whether the posterior is far from where it was at the last scan.
+
+        A posterior that was a point, and is none, has moved when that point has lost a fifth of its
+        probability; beliefs that are one value always do not.
+        """
+        (mean, deviation), (old, before) = self.believed, state.believed
+        far = jnp.abs(mean - old) > _MOVED * jnp.maximum(before, 0.25 * deviation)
+        return jnp.any(far & (jnp.maximum(before, deviation) > 0.0))
 
     def explores(self, look: Look, carry: Carry) -> Bool[Array, ""]:
         """Whether lanes look at places around the best one, since the cost jumps.
@@ -133,24 +165,26 @@ class Ground:
 
     def _schedule(self) -> Schedule:
         plan, d = self.stage.plan, self.x.size
-        early = plan.number < _FIRST
+        early, scans = plan.number < _FIRST, self.scans_somewhere
         singles = jnp.where(early | self.kinked, _FIRST_SINGLE, _SINGLE)
         counts = {
             Kind.HOME: 1,
-            Kind.RECALL: self.has_values * self.recalls,
+            Kind.RECALL: self.has_values
+            * jnp.where(scans, self._recalls(EXCHANGES + RAY), self.recalls),
             Kind.OTHER: int(self.has_values),
-            Kind.SCAN: jnp.where(self.scans, self.per_group, 0),
-            Kind.APART: jnp.where(self.scans, _APART, 0),
-            Kind.JUDGE: jnp.where(self.scans, 2, 0),
+            Kind.SCAN: jnp.where(scans, self.per_part, 0),
+            Kind.APART: jnp.where(scans, _APART, 0),
+            Kind.JUDGE: jnp.where(scans, _JUDGED, 0),
             Kind.NEAR: plan.iterations * (_LONGER * _LONGER if self.has_values else 1),
+            Kind.AGAIN: int(self.has_values),
             Kind.SCOUT: 1 + (singles if self.lanes >= FEWEST_SCOUTS else 0),
         }
         if d > 1:
-            counts[Kind.LINE] = jnp.where(self.scans, LOOKS * min(d, LINES), 0)
-            counts[Kind.COMPOSE] = jnp.where(self.scans, 1, 0)
+            counts[Kind.LINE] = jnp.where(scans, LOOKS * min(d, LINES), 0)
+            counts[Kind.COMPOSE] = jnp.where(scans, 1, 0)
         if not self.objective.additive:
             probes = min(-(-d // self.groups), _PROBES)
-            counts[Kind.PROBE] = jnp.where(self.scans, probes, 1)
+            counts[Kind.PROBE] = jnp.where(scans, probes, self.probes)
         return Schedule(counts)
 
     def _recalls(self, exchanges: int) -> int:
@@ -161,27 +195,28 @@ class Ground:
     @property
     def new(self) -> int:
         """How many new places a stage looks at."""
-        return 3 * GROUPS if self.x.size == 1 else GROUPS
+        return GROUPS if self.compete else 3 * GROUPS
 
     def _fresh(self) -> Float[Array, "k d"]:
         """Places that no stage has looked at, and some where all coordinates move together.
 
-        Of one coordinate three times as many, both ends among them: to do nothing is often the
-        other choice, and the world may have changed since the last scan.
+        Of one coordinate both ends are among them: to do nothing is often the other choice, and the
+        world may have changed since the last scan.
         """
         about = self.feasible, self.x, self.ends, self.stage.plan.number
         if self.x.size == 1:
             return jnp.concatenate([jnp.stack(self.ends), on_ray(*about), fresh_places(*about, 18)])
         if self.objective.additive:
-            return fresh_places(*about, GROUPS)
+            return fresh_places(*about, self.new)
         return jnp.stack([fresh_places(*about, 4), on_ray(*about)], axis=1).reshape(-1, self.x.size)
 
     def _places(self) -> Places:
-        found = places(self.feasible, self.x, self.stage.plan.number)
-        # group by group, so that each group of draws keeps to a stretch of the set
-        shape = (self.groups, self.per_group, self.x.size)
+        groups = max(self.parts, GROUPS)
+        found = places(self.feasible, self.x, self.stage.plan.number, groups)
+        # part by part, so that each part of the draws keeps to a stretch of the set
+        shape = (self.parts, self.per_part, self.x.size)
         return Places(*(jnp.swapaxes(each.reshape(shape), 0, 1) for each in found))
 
     def _no_places(self) -> Places:
-        zeros = jnp.zeros((self.per_group, self.groups, self.x.size))
+        zeros = jnp.zeros((self.per_part, self.parts, self.x.size))
         return Places(zeros, zeros)

@@ -46,7 +46,8 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
     """Whether the place that was looked at is taken.
 
     A step is, if F is no higher there; a place in another valley only if F is lower by two standard
-    errors of the difference, and by more than a step from the best place is likely to save.
+    errors of the difference, and by more than a step from the best place is likely to save, or
+    after the last step if steps have not saved as much.
     Without values a step is taken, unless it ends steeply uphill.
 
     Args:
@@ -67,8 +68,8 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
         lower = _is_lower(on, carry, seen)
     else:
         lower = jnp.sum(seen.slope * move) <= -0.25 * jnp.sum(held.lane.slope * move)
-    single = look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE) | near
-    elsewhere = elsewhere | look.is_of(Kind.OTHER)
+    single = look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.AGAIN) | near
+    elsewhere = elsewhere | look.is_of(Kind.OTHER, Kind.AGAIN)
     good = look.is_of(Kind.HOME) | (single & finite & lower)
     if not on.by_coordinate:
         return Judgement(good, good, seen.value, seen.values, explained, elsewhere, jnp.zeros(()))
@@ -94,12 +95,12 @@ def judged(on: Ground, carry: Carry, seen: Seen) -> Judgement:
 def within_steps(on: Ground, carry: Carry) -> Float[Array, ""]:
     """By how much a remembered or new place must be lower to be no matter of steps.
 
-    By more than the next step is likely to save; and where steps could lead there, by more than the
-    minimum is expected to have moved.
+    By more than the next step is likely to save; and where steps could lead there, as F is convex
+    and the place is near, by more than the minimum is expected to have moved.
     """
     lane = carry.held.lane
     promised = jnp.maximum(saving(lane, carry.matrix, carry.step), 0.0)
-    far = jnp.any(jnp.abs(carry.recalled - lane.x) > lane.reach)
+    far = jnp.any(jnp.abs(carry.recalled - lane.x) > lane.reach) | ~on.state.convex
     return jnp.where(carry.explained, promised, 0.0) + jnp.where(far, 0.0, NEWS * on.state.variance)
 
 

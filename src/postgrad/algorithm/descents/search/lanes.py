@@ -47,8 +47,8 @@ def with_lanes(on: Ground, carry: Carry, after: Carry, seen: Seen, reading: Read
         level = jnp.where(begins, held.plain - jnp.mean(raw, axis=0), carry.level)
         own = costs + (look.at - held.lane.x) @ level
         told = Scouted(raw + level, costs)
-        values = jnp.where(scout, own, seen.values[on.group])
-        slopes = jnp.where(scout, told.slopes, seen.slopes[on.group])
+        values = jnp.where(scout, own, seen.parts[on.part])
+        slopes = jnp.where(scout, told.slopes, seen.part_slopes[on.part])
         lanes = _after(on, carry, values, slopes)
         idle = carry.idle
         return after._replace(
@@ -79,7 +79,7 @@ def _after(on: Ground, carry: Carry, values: Float[Array, " L"], slopes: Array) 
     if on.by_coordinate:
         known = jax.vmap(bracketed)(before, lanes, look.at, slopes)
         lanes = jax.tree.map(lambda new, old: jnp.where(steps, new, old), known, lanes)
-    spacing = on.places.apart[jnp.clip(look.turn, 0, on.per_group - 1)][on.group]
+    spacing = on.places.apart[jnp.clip(look.turn, 0, on.per_part - 1)][on.part]
     fresh = (scan & lower)[:, None]
     guess = jnp.maximum(jnp.abs(slopes) / spacing, 1e-300)
     guess = raised(guess, spacing, alone=on.objective.additive)

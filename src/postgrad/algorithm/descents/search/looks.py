@@ -16,15 +16,16 @@ class Kind(enum.IntEnum):
     HOME = 0  # at x_t
     RECALL = 1  # at places that are remembered and at new ones, each by a few of the draws
     OTHER = 2  # at the best of these
-    SCAN = 3  # at places of the whole set, one for each group of draws
-    APART = 4  # a step from the best place of each group
-    JUDGE = 5  # at the best place of the group around x_t, then of all groups
+    SCAN = 3  # at places of the whole set, one for each part of the draws
+    APART = 4  # a step from the best place of each part
+    JUDGE = 5  # at the best place of the part around x_t, then at the best two of all parts
     LINE = 6  # along a coordinate through the best place, a place for each group
     COMPOSE = 7  # at what the best places of the lines make together
     PROBE = 8  # beside the best place, for each group along another coordinate
     NEAR = 9  # a step from the best place
-    SCOUT = 10  # by each of some single thetas: at the best place, then towards its own optimum
-    END = 11
+    AGAIN = 10  # at the best of the remembered and new places, if steps have not led as low
+    SCOUT = 11  # by each of some single thetas: at the best place, then towards its own optimum
+    END = 12
 
 
 class Look(NamedTuple):
@@ -78,7 +79,8 @@ class Seen(NamedTuple):
         slope: Its gradient by all draws.
         plain: The gradient of the plain mean over theta, whatever the risk.
         size: The mean absolute cost.
-        parts: F by each of the smaller groups that look at remembered places; see `Ground.parts`.
+        parts: F by each of the parts that look at places by themselves: see `Ground.parts`.
+        part_slopes: Its gradient by each of these.
         each: The mean cost of each lane; empty where nobody asks.
     """
 
@@ -89,6 +91,7 @@ class Seen(NamedTuple):
     plain: Float[Array, " d"]
     size: Float[Array, ""]
     parts: Float[Array, " P"]
+    part_slopes: Float[Array, "P d"]
     each: Float[Array, " l"]
 
 

@@ -8,8 +8,9 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from postgrad.algorithm.decision_uncertainty import Scouted
 from postgrad.algorithm.descents.search.best_place import with_best_place
@@ -23,6 +24,7 @@ from postgrad.algorithm.descents.search.state import Carry, Held
 from postgrad.algorithm.sampled_objective import Draws, Reading
 
 _SAME = 0.7  # the logarithm of a factor of two
+_FLAT = 1e-6  # how far a tangent must lie above F, as a share of F
 
 
 def look_around(on: Ground) -> Carry:
@@ -54,15 +56,17 @@ def look_around(on: Ground) -> Carry:
         steady=jnp.asarray(False),
         rested=jnp.asarray(False),
         idle=jnp.asarray(False),
-        least=jnp.full(on.groups, jnp.inf),
+        least=jnp.full(on.parts, jnp.inf),
         least_near=jnp.full(on.groups, jnp.inf),
         lowest=jnp.asarray(jnp.inf),
         others=state.others,
         recalled=x,
         hope=jnp.zeros(()),
+        still=jnp.zeros(()),
         composed=x,
         gains=zeros,
         switched=jnp.asarray(False),
+        bent=jnp.asarray(False),
         home=jnp.zeros((2, d)),
         level=zeros,
         scouted=Scouted(jnp.zeros((lanes, d)), jnp.zeros(lanes)),
@@ -87,24 +91,27 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     judgement = judged(on, carry, seen)
     after = with_best_place(on, carry, seen, judgement)
     here = jnp.stack([seen.slope, standard_error(seen.slopes)])
-    split = look.is_of(Kind.SCOUT, Kind.RECALL)  # a group's draws do not look at one place
-    values = jnp.where(split | ~jnp.isfinite(seen.values), jnp.inf, seen.values)
+    values = jnp.where(jnp.isfinite(seen.values), seen.values, jnp.inf)
+    parts = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.parts), jnp.inf, seen.parts)
     lower = seen.parts - carry.held.parts
     lowest = jnp.argmin(jnp.where(jnp.isnan(lower), jnp.inf, lower))
     home, near = look.is_of(Kind.HOME), look.is_of(Kind.NEAR) & ~on.explores(look, carry)
     recall = look.is_of(Kind.RECALL) & (lower[lowest] < carry.hope)
-    single = home | near | look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE)
+    single = home | near | look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.AGAIN)
+    saved = jnp.where(home, 0.0, carry.held.lane.value - after.held.lane.value)
     changed = jnp.abs(jnp.log(after.held.lane.bend / carry.held.lane.bend))
     after = after._replace(
         recalled=jnp.where(recall, look.at[lowest], carry.recalled),
         hope=jnp.where(recall, lower[lowest], carry.hope),
+        still=jnp.where(recall, lower[lowest], carry.still + saved),
         explained=judgement.explained,
         jumped=carry.jumped | ~judgement.explained,
         stepped=jnp.where(near, judgement.good, carry.stepped),
         steady=near & jnp.all(changed < _SAME),
-        least=jnp.minimum(carry.least, values),
+        least=jnp.minimum(carry.least, parts),
         least_near=jnp.minimum(carry.least_near, jnp.where(home | near, values, jnp.inf)),
         lowest=jnp.minimum(carry.lowest, jnp.where(single, jnp.mean(values), jnp.inf)),
+        bent=carry.bent | (look.is_of(Kind.SCAN) & _is_bent(on, carry, seen)),
         home=jnp.where(home, here, carry.home),
     )
     after = _unless_idle(carry, after)
@@ -120,9 +127,27 @@ def _unless_idle(carry: Carry, after: Carry) -> Carry:
     )
 
 
+def _is_bent(on: Ground, carry: Carry, seen: Seen) -> Bool[Array, ""]:
+    """Whether a tangent lies above F, by the same draws, so that F is not convex.
+
+    Tangents at the places that parts look at, and at the best place of each part so far.
+    """
+    at = carry.look.at[: on.parts]
+    x, values, slopes = (
+        leaf[: on.parts] for leaf in (carry.lanes.x, carry.lanes.value, carry.lanes.slope)
+    )
+    from_there = values + jnp.sum(slopes * (at - x), axis=-1) - seen.parts
+    from_here = seen.parts + jnp.sum(seen.part_slopes * (x - at), axis=-1) - values
+    size = seen.size + jnp.abs(values) + jnp.abs(seen.parts)
+    above = jnp.maximum(from_there, from_here) > _FLAT * size
+    # Part 0 starts from the best place, whose slope is known by its group only.
+    return jnp.any(above & jnp.isfinite(values) & (np.arange(on.parts) > 0))
+
+
 def _seen(on: Ground, reading: Reading) -> Seen:
     """What all draws say, and what each group says."""
     values, slopes = on.objective.groups(reading, on.groups)
+    parts, part_slopes = on.objective.groups(reading, on.parts)
     return Seen(
         values=values,
         slopes=tame(slopes),
@@ -130,7 +155,8 @@ def _seen(on: Ground, reading: Reading) -> Seen:
         slope=tame(on.objective.slope(reading)),
         plain=tame(jnp.mean(reading.gradients, axis=0)),
         size=jnp.mean(jnp.abs(reading.costs)),
-        parts=on.objective.groups(reading, on.parts)[0],
+        parts=parts,
+        part_slopes=tame(part_slopes),
         each=(
             jnp.mean(reading.costs.reshape(on.rows, on.lanes), axis=0) if on.roams else jnp.zeros(0)
         ),

@@ -21,8 +21,11 @@ from postgrad.algorithm.descents.search.local_step import (
 )
 from postgrad.algorithm.descents.search.looks import Kind, Look
 from postgrad.algorithm.descents.search.places import (
+    FEW_EXCHANGES,
     GROUPS,
+    RAY,
     along,
+    along_ray,
     around,
     exchanges,
     in_turn,
@@ -46,7 +49,9 @@ def _is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
     rests = look.is_of(Kind.NEAR, Kind.SCOUT) & carry.rested
     composes = look.is_of(Kind.NEAR) & look.last & (carry.slack > 0.0)
     hopeless = carry.hope >= -within_steps(on, carry)
-    return (rests & ~composes) | (look.is_of(Kind.OTHER) & hopeless)
+    idle = (rests & ~composes) | (look.is_of(Kind.OTHER) & hopeless)
+    idle = idle | (look.is_of(Kind.AGAIN) & _is_lowest(on, carry))
+    return idle | (on.is_for_scans(look) & ~on.scans)
 
 
 def with_next_look(on: Ground, carry: Carry) -> Carry:
@@ -58,7 +63,7 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     if on.compares:
         short = jnp.all(jnp.abs(carry.compass) <= _SHORT * on.state.reach)
         rested = jnp.where(carry.explained, rested, short)
-    rested = carry.rested | (look.is_of(Kind.NEAR) & rested)
+    rested = (carry.rested | (look.is_of(Kind.NEAR) & rested)) & ~look.begins(Kind.SCOUT)
     look = on.schedule.look(
         _skipped(on, carry._replace(look=look, step=step, rested=rested)), look.at
     )
@@ -66,13 +71,15 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     lanes = lax.cond(begins, lambda: _afresh(on, carry, look), lambda: carry.lanes)
     rested = rested & ~look.begins(Kind.SCOUT)
     carry = carry._replace(step=step, lanes=lanes, rested=rested)
-    lowest = jnp.argmin(lanes.value[: on.groups] - carry.held.values).astype(jnp.int32)
+    lower = lanes.value[: on.parts] - carry.held.parts
+    tried = (look.turn > 1) & (np.arange(on.parts) == carry.candidate)
+    lowest = jnp.argmin(jnp.where(tried, jnp.inf, lower)).astype(jnp.int32)
     candidate = jnp.where(look.turn == 0, 0, lowest)
     # One place with all draws, or a place for each lane with its own.
     branches: list[tuple[tuple[Kind, ...], Callable[[], Array]]] = [
         ((Kind.HOME,), lambda: _one(on, carry, look, candidate)),
         ((Kind.RECALL,), lambda: _recalled(on, carry, look)),
-        ((Kind.SCAN,), lambda: on.places.at[jnp.clip(look.turn, 0, on.per_group - 1)][on.group]),
+        ((Kind.SCAN,), lambda: on.places.at[jnp.clip(look.turn, 0, on.per_part - 1)][on.part]),
         (
             (Kind.APART, Kind.SCOUT),
             lambda: lanes.x + jnp.where(begins, 0.0, _steps_of_lanes(on, carry, look)),
@@ -137,10 +144,17 @@ def _scouts_rest(carry: Carry) -> Bool[Array, ""]:
     return now <= _LITTLE_APART * before
 
 
+def _is_lowest(on: Ground, carry: Carry) -> Bool[Array, ""]:
+    """Whether steps have led as low as the best of the remembered and new places."""
+    return (carry.still >= 0.0) | on.state.convex
+
+
 def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:
     """The number of the next look, or of the one after those that no run needs."""
     look, ends = carry.look, on.schedule.ends
-    end = ends[Kind.NEAR] - ~in_every_run(carry.slack == 0.0)  # the last one: at what was composed
+    end = ends[jnp.where(in_every_run(_is_lowest(on, carry)), Kind.AGAIN, Kind.NEAR)]
+    composed = in_every_run(carry.slack == 0.0) | look.is_of(Kind.AGAIN)
+    end = jnp.where(composed, end, ends[Kind.NEAR] - 1)  # the last one: at what was composed
     end = jnp.where(look.is_of(Kind.OTHER), ends[Kind.OTHER], end)
     return jnp.where(in_every_run(_is_idle(on, carry)), end, look.number).astype(jnp.int32)
 
@@ -152,7 +166,7 @@ def _one(on: Ground, carry: Carry, look: Look, candidate: Int[Array, ""]) -> Flo
     # what was put together by coordinates is looked at once more
     one = jnp.where(look.last & (carry.slack > 0.0), x, one)
     one = jnp.where(look.is_of(Kind.JUDGE), carry.lanes.x[candidate], one)
-    one = jnp.where(look.is_of(Kind.OTHER), carry.recalled, one)
+    one = jnp.where(look.is_of(Kind.OTHER, Kind.AGAIN), carry.recalled, one)
     one = jnp.where(look.is_of(Kind.COMPOSE), carry.composed, one)
     one = jnp.broadcast_to(one, (on.lanes, on.x.size))
     if not on.roams:
@@ -178,7 +192,7 @@ def _around(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
 
 
 def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
-    """Remembered places, then new ones, then exchanges, by other draws every time."""
+    """Remembered places, then new ones, exchanges, the ray; by other draws every time."""
     number, count = on.stage.plan.number, GROUPS + on.new
     each = look.turn * on.parts + jnp.arange(on.parts)
     listed = jnp.concatenate([carry.others, on.fresh])
@@ -187,8 +201,13 @@ def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
     places = listed[in_turn(each + shift, count)]
     if on.compete:
         x = carry.held.lane.x.reshape(on.x.shape)
-        swapped = exchanges(on.feasible, x, on.ends, number, each - count)
+        more, few = each - count, FEW_EXCHANGES
+        swap = jnp.where(more < few, more, more - RAY)
+        swapped = exchanges(on.feasible, x, on.ends, number, swap)
+        along_it = along_ray(on.feasible, x, on.ends, number, more - few)
+        on_it = (more >= few) & (more < few + RAY)
         places = jnp.where(each[:, None] < count, places, swapped)
+        places = jnp.where(on_it[:, None], along_it, places)
     return places[in_turn(number + np.arange(on.lanes), on.parts)]
 
 
@@ -198,13 +217,13 @@ def _on_line(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:
 
 
 def _afresh(on: Ground, carry: Carry, look: Look) -> Lane:
-    """Lanes that start with nothing but group 0 of a scan, which starts from the best place."""
+    """Lanes that start with nothing but part 0 of a scan, which starts from the best place."""
     held, every = carry.held, carry.lanes.x.shape
     scan = look.is_of(Kind.SCAN)
-    at_home = scan & (on.group == 0)
+    at_home = scan & (on.part == 0)
     return Lane(
         jnp.broadcast_to(held.lane.x, every),
-        jnp.where(at_home, held.values[0], jnp.inf),
+        jnp.where(at_home, held.parts[0], jnp.inf),
         jnp.where(at_home[:, None], held.slopes[0], 0.0),
         jnp.broadcast_to(held.lane.bend, every),
         jnp.broadcast_to(jnp.where(scan, held.lane.reach, FAR), every),

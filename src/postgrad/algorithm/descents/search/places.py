@@ -10,7 +10,8 @@ from jaxtyping import Array, Float, Int
 
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
-# Eight groups of twelve places: half of them even, the others at logarithmic distances.
+# Eight kinds of places, twelve at least of each: half of them even, the others at logarithmic
+# distances.
 GROUPS, EACH = 8, 12
 _EVEN = 4
 # Lines through the best place, along coordinates: so many in a stage, each with so many looks.
@@ -18,8 +19,9 @@ LINES, LOOKS = 6, 4
 _LINE_DECADES = 4.0
 # In more dimensions so few points are no lattice.
 LATTICE = 6
-# Exchanges in a stage that scans, and in others.
+# Exchanges in a stage that scans, and in others; and places on the ray through x in one that scans.
 EXCHANGES, FEW_EXCHANGES = 80, 16
+RAY = 32
 _USED = 1e-3  # a coordinate is used if it lies more than this share of its window above the low end
 # Logarithmic distances span so many decades of the window.
 _DECADES = 6.0
@@ -52,58 +54,65 @@ def window(feasible: FeasibleSet, x: Float[Array, "..."]) -> tuple[Array, Array]
     return low, high
 
 
-def places(feasible: FeasibleSet, x: Float[Array, "..."], number: Int[Array, ""]) -> Places:
+def places(
+    feasible: FeasibleSet, x: Float[Array, "..."], number: Int[Array, ""], groups: int
+) -> Places:
     """Places for the scan of stage `number`; other stages get other places.
 
     Half of them fill the window evenly. The others lie at distances from x, from the low and from
     the high end that are spread evenly on a logarithmic scale, for sets that are wide beside what
     matters. In one coordinate each of the even groups has a stretch of the window for itself; in
     several they are points of a lattice (the generalised golden ratio of Roberts, 2018), and in
-    many of a Latin hypercube: every coordinate by itself is spread evenly. One group of them lies
-    on the diagonal, and one on faces of the set.
+    many of a Latin hypercube: every coordinate by itself is spread evenly. A quarter of the even
+    ones stays at x in about half of the coordinates (one of several depots moves elsewhere), a
+    quarter lies on faces of the set, and a quarter on the diagonal.
+
+    Args:
+        feasible: The feasible set.
+        x: Any decision.
+        number: The stage.
+        groups: How many groups of places, a multiple of eight; group 0 is near x.
     """
     low, high = window(feasible, x)
     flat, d = x.ravel(), x.size
     wide = high - low
     # other stages, other places
     shift = _fraction(number * np.sqrt(2.0) + np.arange(d) * np.sqrt(3.0))
-    count = GROUPS * EACH
+    each = groups // GROUPS * EACH  # places of each kind
+    rungs = (np.arange(each)[::-1, None] + shift) / each
     if d == 1:
-        order = np.arange(_EVEN * EACH).reshape(_EVEN, EACH)
-        even = jnp.asarray((order + shift) / (_EVEN * EACH))[..., None]
-        ladder = jnp.broadcast_to(((np.arange(EACH) + shift) / EACH)[:, None], (EACH, 1))
-        ladder = jnp.broadcast_to(ladder, (GROUPS - _EVEN, EACH, 1))
-        gap = 1.0 / (_EVEN * EACH)
+        even = jnp.asarray((np.arange(_EVEN * each)[:, None] + shift) / (_EVEN * each))
+        ladder = jnp.broadcast_to(rungs, (GROUPS - _EVEN, each, 1))
+        gap = 1.0 / (_EVEN * each)
+        sign = jnp.where(np.arange(each)[:, None] % 2 == 0, 1.0, -1.0)
     else:
-        even, ladder = _even(_EVEN - 1, shift), _even(GROUPS - _EVEN, shift)
-        gap = 0.5 * (_EVEN * EACH) ** (-1.0 / d)
-    sign = jnp.where(np.arange(EACH)[:, None] % 2 == 0, 1.0, -1.0)
-    if d > 1:
+        even = _even((_EVEN - 1) * each, shift).reshape(_EVEN - 1, each, d)
+        ladder = _even((GROUPS - _EVEN) * each, shift).reshape(GROUPS - _EVEN, each, d)
+        gap = 0.5 * (_EVEN * each) ** (-1.0 / d)
+        half = _fraction(even * 64.0) < 0.5
+        some = jnp.where(half[1], (flat - low) / jnp.where(wide > 0, wide, 1.0), even[1])
+        # Some coordinates at their low end exactly: to do nothing there may save a fixed cost.
+        faces = jnp.where(half[2], 0.0, even[2])
         # All alike: what is good in all coordinates together only is on no line along one.
-        share = (np.arange(EACH) + shift[0]) / EACH
-        alike = jnp.where(np.arange(EACH) % 2 == 0, share, 10.0 ** (-_DECADES * share))
-        # And some coordinates at their low end exactly: to do nothing there may save a fixed cost.
-        faces = jnp.where(_fraction(even[-1] * 64.0) < 0.5, 0.0, even[-1])
-        diagonal = jnp.broadcast_to(alike[:, None], (EACH, d))
-        even = jnp.concatenate([even[:-1], jnp.stack([faces, diagonal])])
+        share = rungs[:, :1]
+        alike = jnp.where(np.arange(each)[:, None] % 2 == 0, share, 10.0 ** (-_DECADES * share))
+        even = jnp.stack([even[0], some, faces, jnp.broadcast_to(alike, (each, d))])
         # each coordinate goes its own way
         sign = jnp.where(_fraction(ladder * 64.0) < 0.5, 1.0, -1.0)
     near = wide * 10.0 ** (-_DECADES * ladder) * 0.5
     around = flat + sign * near
     other_way = 2.0 * flat - around[1]
     spread = jnp.stack([around[0], other_way, low + near[2], high - near[3]])
-    ends = low + wide * even
-    at = jnp.concatenate([ends, spread])
-    apart = jnp.concatenate([jnp.broadcast_to(gap * wide, ends.shape), near])
+    ends = (low + wide * even).reshape(_EVEN, each, d)
+    at = jnp.concatenate([spread, ends])
+    apart = jnp.concatenate([near, jnp.broadcast_to(gap * wide, ends.shape)])
     metric = jnp.where(wide > 0, wide, 1.0) ** -2.0
 
     def feasibly(place: Array) -> Array:
         return feasible.project(place.reshape(x.shape), metric.reshape(x.shape)).ravel()
 
-    at = jax.vmap(feasibly)(at.reshape(count, d)).reshape(GROUPS, EACH, d)
-    # Group 0 stays near x; a decade above the places of this list lies the next one.
-    turned = jnp.roll(at, 4, axis=0), jnp.roll(apart, 4, axis=0)
-    return Places(turned[0], jnp.maximum(turned[1], 1e-300))
+    at = jax.vmap(feasibly)(at.reshape(-1, d)).reshape(groups, EACH, d)
+    return Places(at, jnp.maximum(apart.reshape(groups, EACH, d), 1e-300))
 
 
 def fresh_places(
@@ -149,6 +158,33 @@ def on_ray(
     short = 0.25 * 0.5 ** in_turn(number, 3)
     factors = jnp.stack([1.0 + long, 1.0 / (1.0 + long), 1.0 + short, 1.0 / (1.0 + short)])
     return _nearest(feasible, x, ends, origin + factors[:, None] * (x.ravel() - origin))
+
+
+def along_ray(
+    feasible: FeasibleSet,
+    x: Float[Array, "..."],
+    ends: tuple[Float[Array, " d"], Float[Array, " d"]],
+    number: Int[Array, ""],
+    which: Int[Array, " n"],
+) -> Float[Array, "n d"]:
+    """Places on the ray from the low end through x, evenly spread below x and beyond it.
+
+    Where the cost jumps with a total (of trucks, of shifts), the next valley lies on this ray.
+
+    Args:
+        feasible: The feasible set.
+        x: Where to start from.
+        ends: See `window`.
+        number: The stage; places differ.
+        which: The numbers of the places, from zero to `RAY` - 1.
+    """
+    low, high = ends
+    way = x.ravel() - low
+    share = (jnp.clip(which, 0, RAY - 1) + _fraction(number * np.sqrt(2.0)))[:, None] / RAY
+    most = jnp.min(jnp.where(way > 0, (high - low) / jnp.where(way > 0, way, 1.0), jnp.inf))
+    most = jnp.where(jnp.isfinite(most), most, 1.0)
+    factor = jnp.where(share < 0.5, 2.0 * share, 1.0 + (most - 1.0) * (2.0 * share - 1.0))
+    return _nearest(feasible, x, ends, low + factor * way)
 
 
 def exchanges(
@@ -299,12 +335,12 @@ def _steps(d: int) -> Float[np.ndarray, " d"]:
     return root ** -np.arange(1.0, d + 1.0)
 
 
-def _even(groups: int, shift: Float[Array, " d"]) -> Float[Array, "groups each d"]:
+def _even(count: int, shift: Float[Array, " d"]) -> Float[Array, "count d"]:
     """Points of the unit cube."""
-    d, count = shift.size, groups * EACH
+    d = shift.size
     if d <= LATTICE:
         points = shift + np.arange(count)[:, None] * _steps(d)
     else:
         ranks = np.random.default_rng(0).permuted(np.tile(np.arange(count), (d, 1)), axis=1).T
         points = shift + ranks / count
-    return _fraction(points).reshape(groups, EACH, d)
+    return _fraction(points)

@@ -33,6 +33,7 @@ from postgrad.algorithm.descents.search.state import (
     Track,
     group_count,
     root,
+    some_numbers,
 )
 from postgrad.algorithm.sampled_objective import draw_thetas
 from postgrad.beliefs.belief import Belief
@@ -57,13 +58,16 @@ class Search(Descent):
     1. at x_t; at eight places that are remembered, at some that are new, at some where all
        coordinates move together, and where they compete at exchanges between them, all in one
        look, each with a part of the draws; and at the best of all these;
-    2. in stages 1, 2, 4, 8, 16, 32, 48, ...: at 96 places of the whole set, and from the best place
-       of each of eight groups of places a few steps downhill, each group with an eighth of the
-       draws; then at the best place of the group around x_t, and at the best place of all;
+    2. in stages 1, 2, 4, 8, 16, 32, 48, ..., and where F is not convex also if the posterior has
+       moved by a standard deviation since the last scan: at 384 places of the whole set, and from
+       the best place of each of 32 groups of places a few steps downhill, each with a
+       thirty-second of the draws; then at the best place of the group around x_t, and at the best
+       two of all;
     3. in several dimensions, after a scan: along lines through the best place;
     4. at most 3 K times from the best place so far, downhill, until steps have nothing to save;
        9 K times after the first scans, and where the minimum is far off;
-    5. at the optima under single thetas, which tell how uncertain the decision is.
+    5. where F is not convex, once more at the best place of 1, if steps have not led as low;
+    6. at the optima under single thetas, which tell how uncertain the decision is.
 
     A place is left for another only if F is lower there by the same draws; for another valley, only
     if it is lower by two standard errors, and by more than steps promise. Steps are those of a
@@ -87,7 +91,7 @@ class Search(Descent):
     usual_samples: ClassVar[tuple[int, int]] = (256, 16)
     fixes_draws: ClassVar[bool] = True
 
-    def init(self, x: Decision, additive: bool) -> Track:
+    def init(self, x: Decision, theta: PyTree, additive: bool) -> Track:
         """Nothing known."""
         d = x.size
         ones = on_device(np.ones(d))
@@ -98,6 +102,8 @@ class Search(Descent):
             on_device(np.float64(FAR)),
             on_device(np.tile(np.ravel(x).astype(float), (GROUPS, 1))),
             on_device(np.bool_(True)),
+            on_device(np.bool_(False)),
+            on_device(np.zeros((2, some_numbers(theta)))),
         )
 
     def step_size(self, number: Int[Array, ""]) -> Array:
@@ -170,7 +176,8 @@ class Search(Descent):
         scale = jnp.maximum(jnp.abs(lane.value), jnp.mean(jnp.abs(told.costs)))
         # Of a cost that jumps, the noise of the minimum falls with the number of draws to the power
         # 2/3 alone (Kim and Pollard, 1990).
-        gap = jnp.mean(held.values - end.least) / groups ** jnp.where(end.jumped, 2 / 3, 1.0)
+        parts = ground.parts
+        gap = jnp.mean(held.parts - end.least) / parts ** jnp.where(end.jumped, 2 / 3, 1.0)
         # A place may be lower by all draws, and yet not by so much that it was believed.
         gap = jnp.fmax(gap, lane.value - end.lowest)
         ahead = saving(lane._replace(bend=bend), end.matrix, end.step)
@@ -224,7 +231,9 @@ class Search(Descent):
         if not objective.additive:
             own = jnp.diagonal(matrix)
             matrix = matrix + jnp.diag(raised(own, reach, alone=False) - own)
-        track = Track(bend, matrix, reach, left, end.others, end.explained)
+        convex = jnp.where(ground.scans, ~end.bent, state.convex)
+        known = jnp.where(ground.scans, ground.believed, state.believed)
+        track = Track(bend, matrix, reach, left, end.others, end.explained, convex, known)
         return x_next.reshape(x.shape), track, course, shown
 
 

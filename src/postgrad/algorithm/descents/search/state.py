@@ -4,8 +4,10 @@ import math
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jax import random
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import Scouted
 from postgrad.algorithm.descents.descent import Plan
@@ -19,6 +21,7 @@ FEWEST_SCOUTS = 16  # fewer do not tell a spread
 # From so many draws on they are a rule of integration rather than a sample. They do not depend on
 # the seed: the same data lead to the same decision, and the runs of a simulation share them.
 _FINE = 1024
+_WATCHED = 256  # of more numbers of theta the first ones tell whether the posterior has moved
 
 
 class Held(NamedTuple):
@@ -51,6 +54,8 @@ class Track(eqx.Module):
         variance: What simulation noise has left in x_t, as the expected excess of its cost.
         others: The best places of the groups of the last scan, any of which may become the best.
         explained: Whether slopes explained values when last compared.
+        convex: Whether F was convex as far as the last scan has seen.
+        believed: Mean and standard deviation of theta at the last scan, of its first numbers.
     """
 
     bend: Float[Array, " d"]
@@ -59,6 +64,8 @@ class Track(eqx.Module):
     variance: Float[Array, ""]
     others: Float[Array, "8 d"]
     explained: Bool[Array, ""]
+    convex: Bool[Array, ""]
+    believed: Float[Array, "2 p"]
 
 
 class Carry(NamedTuple):
@@ -68,8 +75,8 @@ class Carry(NamedTuple):
         look: The next look.
         held: The best place so far by all draws.
         slack: By how much the values of `held` may be off.
-        lanes: The best place of each lane: of groups of draws, and in the end of single thetas.
-        candidate: The group whose best place is looked at by all draws.
+        lanes: The best place of each lane: of parts of the draws, and in the end of single thetas.
+        candidate: The part whose best place is looked at by all draws.
         matrix: The curvature of F, where coordinates interact; else empty.
         step: From the best place to where F is likely to be least.
         compass: Where values alone are believed: the next step along each coordinate; where
@@ -82,15 +89,17 @@ class Carry(NamedTuple):
         steady: Whether the last step met about the curvature that was expected.
         rested: Whether steps from the best place have nothing left to save.
         idle: Whether the next look is needed by other runs only.
-        least: The least value that each group of draws has seen.
+        least: The least value that each part of the draws has seen.
         least_near: The same at x_t and at steps from the best place.
         lowest: The least value that all draws together have seen at one place.
         others: Places that are remembered: see `Track`.
         recalled: The best of these, and of new places, by the draws that looked at it.
         hope: By how much F is lower there, by the same draws; negative if it is.
+        still: The same against the best place so far.
         composed: What the best places of the lines make together.
         gains: By how much F changes along each of them.
         switched: Whether the search went to another valley.
+        bent: Whether a place was met whose tangent lies above F elsewhere: F is not convex.
         home: The slope at x_t, and its standard error.
         level: What the slopes of scouts are moved by: see `with_lanes`.
         scouted: What single thetas say at the best place.
@@ -112,18 +121,35 @@ class Carry(NamedTuple):
     steady: Bool[Array, ""]
     rested: Bool[Array, ""]
     idle: Bool[Array, ""]
-    least: Float[Array, " G"]
+    least: Float[Array, " P"]
     least_near: Float[Array, " G"]
     lowest: Float[Array, ""]
     others: Float[Array, "8 d"]
     recalled: Float[Array, " d"]
     hope: Float[Array, ""]
+    still: Float[Array, ""]
     composed: Float[Array, " d"]
     gains: Float[Array, " d"]
     switched: Bool[Array, ""]
+    bent: Bool[Array, ""]
     home: Float[Array, "2 d"]
     level: Float[Array, " d"]
     scouted: Scouted
+
+
+def some_numbers(theta: PyTree) -> int:
+    """How many numbers of theta are watched."""
+    return min(sum(jnp.size(leaf) for leaf in jax.tree.leaves(theta)), _WATCHED)
+
+
+def believed(thetas: PyTree) -> Float[Array, "2 p"]:
+    """Mean and standard deviation of the first numbers of theta, by draws of theta."""
+    columns: list[Array] = []
+    for leaf in jax.tree.leaves(thetas):
+        left = _WATCHED - sum(column.shape[1] for column in columns)
+        columns.append(leaf.reshape(leaf.shape[0], -1)[:, :left])
+    numbers = jnp.concatenate(columns, axis=1)
+    return jnp.stack([jnp.mean(numbers, axis=0), jnp.std(numbers, axis=0)])
 
 
 def root(plan: Plan) -> Array:
