@@ -1,7 +1,7 @@
 """What a default stage costs beside another commit: `simulate` of the testbed, stages 11 to 100.
 
-    git worktree add /tmp/before c202df6
-    python benchmarks/stage_price.py --before /tmp/before [PROBLEM ...] [--runs 50] [--json]
+    git worktree add ../before c202df6
+    python benchmarks/stage_price.py --before ../before [PROBLEM ...] [--runs 50] [--json]
 
 Processor milliseconds of a run-stage, compiling aside, for both trees in turns on one machine: each
 in a fresh process, which simulates 10 and then 100 stages, twice each after a first call that
