@@ -103,6 +103,16 @@ def test_even_groups_fill_a_square():
         assert len(set(map(tuple, cells))) == 16
 
 
+@pytest.mark.parametrize("name", ["corner", "reals", "matrix"])
+def test_even_groups_have_a_cell_each(name):
+    """So that their best places are places apart: a group spans less than all groups together."""
+    found, _, x, (low, high) = looked_at(name)
+    for stage in np.asarray(found.at):
+        share = (stage[-MANY // 2 :] - low) / (high - low)
+        spans = np.prod(np.ptp(share, axis=1), axis=-1)
+        assert np.median(spans) < 0.2 * np.prod(np.ptp(share.reshape(-1, x.size), axis=0))
+
+
 def test_group_zero_stays_near():
     """Its places lie around x, at distances from a millionth of the window to half of it."""
     found, _, x, (low, high) = looked_at("box")

@@ -116,18 +116,18 @@ class SampledObjective(eqx.Module):
         keys = jnp.stack([keys, keys[of_scouts]])
         weights = jnp.stack([all_count, weights[of_scouts]])
         level = self._level(thetas, random.fold_in(key, 2), x)
-        if self._draws_stay(x, theta):
-            # Then the gradient is that of the cost, at xi that are drawn once for all x.
-            sample = jax.vmap(lambda theta, keys: self._sample(theta, keys, x))
-            drawn = computed_once(jax.vmap(sample)(both_thetas, keys), key)
-            row: Callable[..., Any] = jax.vmap(self._of_draws)
-            data: tuple[Any, ...] = (drawn, weights)
-        else:
-            row = jax.vmap(functools.partial(self._of_keys, level))
-            data = (both_thetas, keys, weights)
+        row: Callable[..., Any] = jax.vmap(functools.partial(self._of_keys, level))
+        sample = jax.vmap(lambda theta, keys: self._sample(theta, keys, x))
+        stay = self._draws_stay(x, theta)
+        if stay:
+            row = jax.vmap(self._of_draws)
 
         def chosen(scouting: Array) -> Draws:
-            mine = jax.tree.map(lambda leaf: _pick(leaf, scouting), data)
+            mine: tuple[Any, ...] = jax.tree.map(
+                lambda leaf: _pick(leaf, scouting), (both_thetas, keys, weights)
+            )
+            if stay:  # Then the gradient is that of the cost, at xi that are drawn once for all x.
+                mine = (computed_once(sample(*mine[:2]), key), mine[2])
 
             def look(places: Array) -> Reading:
                 costs, gradients = row(*mine, places.reshape(m, *x.shape))

@@ -25,7 +25,9 @@ from postgrad.numerics.every_run import in_every_run
 # how long the next step is, after one that was taken or failed.
 _BEST = (1, 8)
 _LONGER, _SHORTER = 1.5, 0.6
-_BESIDE = 0.03  # places that are nearer than this share of the window are not both remembered
+# Places that are nearer than this share of the window are not both remembered: with one decision,
+# and with several, where the slopes of one valley have more sides.
+_BESIDE, _BESIDE_IN_SEVERAL = 0.03, 0.15
 
 
 def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) -> Carry:
@@ -79,9 +81,11 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     compass = jnp.where(look.is_of(Kind.HOME, Kind.COMPOSE) | from_lane, 0.5 * lane.reach, compass)
     away = look.is_of(Kind.OTHER, Kind.COMPOSE, Kind.AGAIN) | (judge & (candidate > 0))
     switched = good & away & judgement.elsewhere
-    # Those of a scan are remembered, and whatever was left since.
-    others = lax.cond(look.begins(Kind.JUDGE), lambda: _best_apart(on, carry), lambda: carry.others)
-    others = others.at[0].set(jnp.where(switched, held.lane.x, others[0]))
+    others = lax.cond(
+        look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.AGAIN),
+        lambda: _remembered(on, carry, switched),
+        lambda: carry.others,
+    )
     matrix = carry.matrix
     if not on.objective.additive:
         unknown_yet = from_lane & (on.stage.plan.number == 1)
@@ -104,16 +108,45 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     )  # fmt: skip
 
 
-def _best_apart(on: Ground, carry: Carry) -> Float[Array, "8 d"]:
-    """The best places of a scan, by the parts of the draws that looked, none beside another."""
-    x, wide = carry.lanes.x[: on.parts], on.ends[1] - on.ends[0]
+def _remembered(on: Ground, carry: Carry, switched: Bool[Array, ""]) -> Float[Array, "8 d"]:
+    """The best places of a scan, and what was left since.
 
-    def next_one(lower: Float[Array, " P"], _: None) -> tuple[Array, Array]:
-        best = x[jnp.argmin(lower)]
-        beside = jnp.all(jnp.abs(x - best) <= _BESIDE * wide, axis=1)
-        return jnp.where(beside, jnp.inf, lower), best
+    A valley in which no part has its best place is not forgotten, if it was remembered before. What
+    is left takes the place of the one that is gone to, or of the last.
+    """
+    look, here = carry.look, carry.held.lane.x
+    beside = _BESIDE if here.size == 1 else _BESIDE_IN_SEVERAL
+    others = lax.cond(
+        look.begins(Kind.JUDGE),
+        lambda: best_apart(
+            jnp.concatenate([carry.lanes.x[: on.parts], carry.promising]),
+            jnp.concatenate([carry.lanes.value[: on.parts] - carry.held.parts, carry.promised]),
+            beside * on.wide,
+        )[0],
+        lambda: carry.others,
+    )
+    away = jnp.max(jnp.abs(others - look.at[0]) / on.wide, axis=1)
+    slot = jnp.where(jnp.min(away) <= beside, jnp.argmin(away), GROUPS - 1)
+    left = switched & (np.arange(GROUPS) == slot)
+    return jnp.where(left[:, None], here, others)
 
-    lower = carry.lanes.value[: on.parts] - carry.held.parts
+
+def best_apart(
+    x: Float[Array, "n d"], lower: Float[Array, " n"], beside: Float[Array, " d"]
+) -> tuple[Float[Array, "8 d"], Float[Array, " 8"]]:
+    """The best places, best first, none beside another, and how much lower they are.
+
+    Args:
+        x: Places.
+        lower: By how much F is lower there; infinite where a place does not count.
+        beside: How near is beside, in each coordinate.
+    """
+
+    def next_one(lower: Float[Array, " n"], _: None) -> tuple[Array, tuple[Array, Array]]:
+        best = jnp.argmin(lower)
+        near = jnp.all(jnp.abs(x - x[best]) <= beside, axis=1)
+        return jnp.where(near, jnp.inf, lower), (x[best], lower[best])
+
     return lax.scan(next_one, lower, length=GROUPS)[1]
 
 

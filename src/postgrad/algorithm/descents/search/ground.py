@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from postgrad.algorithm.descents.descent import Stage
 from postgrad.algorithm.descents.search.looks import Kind, Look, Schedule
@@ -20,6 +20,7 @@ from postgrad.algorithm.descents.search.places import (
     RAY,
     Places,
     fresh_places,
+    in_turn,
     on_ray,
     places,
     window,
@@ -43,7 +44,9 @@ _JUDGED = 3  # of these places are looked at by all draws
 _LONGER = 3  # times as many steps at most as are usual, and again where the minimum is far off
 _SINGLE, _FIRST_SINGLE = 3, 16  # steps towards the optimum of a single theta
 _SELDOM = 16  # a scan at every so-many-th stage, and at stages 1, 2, 4 and 8
-_MOVED = 1.0  # and where the posterior has moved by so many standard deviations
+# The posterior has moved by so many standard deviations: from then on a stage scans, where F is not
+# convex, or looks at remembered and new places, where it is.
+_MOVED, _MOVED_FAR = 1.0, 2.0
 _PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
 _PARTS = 32  # parts of the draws, each of which looks at places by itself
 _FIRST = 10  # the first stages, in which little is known
@@ -79,6 +82,10 @@ class Ground:
         scans: Whether the stage looks at the whole set: by its number, or since the posterior has
             moved far where F is not convex.
         scans_somewhere: Whether it does so in any run of a `vmap`.
+        one_valley: Whether F was convex at the last scan, and has few coordinates: of many, those
+            that bend upwards hide one that does not.
+        recalls: Whether the stage looks at places that are remembered and new: where it scans, F
+            may have several valleys, or the posterior has moved very far.
         believed: Mean and standard deviation of theta: see `believed`.
         schedule: How many looks of each kind it takes.
         places: Where a scan looks.
@@ -86,8 +93,11 @@ class Ground:
         begins: Whether the stage is one of the first scans, before which little is known, or one
             since the posterior has moved.
         ends: Of each coordinate: see `window`.
+        wide: The size of the window, or one where it is a point.
         fresh: New places to look at.
-        recalls: How many looks at places that are remembered or new there are without a scan.
+        new: How many there are.
+        exchanges: How many exchanges between coordinates there are without a scan.
+        few_recalls: How many looks at such places there are without a scan.
         probes: The same of looks along coordinates.
     """
 
@@ -121,16 +131,23 @@ class Ground:
         t = plan.number
         in_turn = (((t & (t - 1)) == 0) | (t & (_SELDOM - 1) == 0)) & self.has_values
         self.believed = believed(stage.thetas)
-        moved = self._has_moved(state) & ~state.convex & self.has_values
+        far = self._moved(state)
+        moved = (far > _MOVED) & ~state.convex & self.has_values
         self.scans = in_turn | moved
         self.scans_somewhere = in_turn | in_any_run(moved)
-        self.recalls, self.probes = self._recalls(FEW_EXCHANGES), 1
+        self.one_valley = state.convex & (x.size <= LATTICE)
+        self.recalls = (self.scans | ~self.one_valley | (far > _MOVED_FAR)) & self.has_values
+        # Two coordinates have fewer exchanges that differ.
+        self.exchanges = min(4 * x.size, FEW_EXCHANGES) if self.compete else 0
+        self.new = 3 * GROUPS - self.exchanges
+        self.few_recalls, self.probes = self._recalls(self.exchanges), 1
         self.schedule = self._schedule()
         # As many steps as a minimum that has moved far takes; most searches come to rest sooner.
         self.patience = _LONGER * plan.iterations
         self.begins = ((t < _FIRST) & in_turn) | moved
         self.places = lax.cond(self.scans_somewhere, self._places, self._no_places)
         self.ends = window(self.feasible, x)
+        self.wide = jnp.where(self.ends[1] > self.ends[0], self.ends[1] - self.ends[0], 1.0)
         # Before anything is known, steps are as long as the even places of a scan are apart.
         unknown = jnp.maximum((self.ends[1] - self.ends[0]) / (EACH * GROUPS // 2), 1e-300)
         reach = jnp.where(t == 1, unknown, state.reach)
@@ -139,19 +156,25 @@ class Ground:
 
     def is_for_scans(self, look: Look) -> Bool[Array, ""]:
         """Whether a look is taken in stages that scan only."""
-        more = look.is_of(Kind.RECALL) & (look.turn >= self.recalls)
+        more = look.is_of(Kind.RECALL) & (look.turn >= self.few_recalls)
         more = more | (look.is_of(Kind.PROBE) & (look.turn >= self.probes))
         return more | look.is_of(Kind.SCAN, Kind.APART, Kind.JUDGE, Kind.LINE, Kind.COMPOSE)
 
-    def _has_moved(self, state: Track) -> Bool[Array, ""]:
-        """Whether the posterior is far from where it was at the last scan.
+    def _moved(self, state: Track) -> Float[Array, ""]:
+        """How far the posterior is from where it was at the last scan.
 
-        A posterior that was a point, and is none, has moved when that point has lost a fifth of its
-        probability; beliefs that are one value always do not.
+        In standard deviations by which the mean of any number of theta has moved, or in factors of
+        two by which its standard deviation has changed: of regimes that take turns the mean may
+        stay. A posterior that was a point, and is none, has moved by more than one if that point
+        has lost a sixteenth of its probability; beliefs that are one value always do not.
         """
         (mean, deviation), (old, before) = self.believed, state.believed
-        far = jnp.abs(mean - old) > _MOVED * jnp.maximum(before, 0.25 * deviation)
-        return jnp.any(far & (jnp.maximum(before, deviation) > 0.0))
+        scale = jnp.maximum(before, 0.25 * deviation)
+        known = scale > 0.0
+        mean_by = jnp.abs(mean - old) / jnp.where(known, scale, 1.0)
+        spread_by = jnp.abs(jnp.log2(deviation / jnp.where(before > 0.0, before, 1.0)))
+        by = jnp.maximum(mean_by, jnp.where(before > 0.0, spread_by, 0.0))
+        return jnp.max(jnp.where(known, by, 0.0))
 
     def explores(self, look: Look, carry: Carry) -> Bool[Array, ""]:
         """Whether lanes look at places around the best one, since the cost jumps.
@@ -166,12 +189,14 @@ class Ground:
     def _schedule(self) -> Schedule:
         plan, d = self.stage.plan, self.x.size
         early, scans = plan.number < _FIRST, self.scans_somewhere
+        recalls = in_any_run(self.recalls).astype(int)
         singles = jnp.where(early | self.kinked, _FIRST_SINGLE, _SINGLE)
         counts = {
             Kind.HOME: 1,
-            Kind.RECALL: self.has_values
-            * jnp.where(scans, self._recalls(EXCHANGES + RAY), self.recalls),
-            Kind.OTHER: int(self.has_values),
+            Kind.RECALL: recalls
+            * jnp.where(scans, self._recalls(EXCHANGES + RAY), self.few_recalls),
+            Kind.WEIGH: recalls,
+            Kind.OTHER: recalls,
             Kind.SCAN: jnp.where(scans, self.per_part, 0),
             Kind.APART: jnp.where(scans, _APART, 0),
             Kind.JUDGE: jnp.where(scans, _JUDGED, 0),
@@ -192,10 +217,18 @@ class Ground:
         count = GROUPS + self.new + (exchanges if self.compete else 0)
         return -(-count // max(self.parts, GROUPS))
 
-    @property
-    def new(self) -> int:
-        """How many new places a stage looks at."""
-        return GROUPS if self.compete else 3 * GROUPS
+    def listed(self, turn: Int[Array, ""]) -> Int[Array, " P"]:
+        """Which place of the list each part looks at, by other draws in every stage.
+
+        Remembered places come first, then new ones, exchanges, and the ray.
+        """
+        number, count = self.stage.plan.number, GROUPS + self.new
+        each = turn * self.parts + in_turn(number + np.arange(self.parts), self.parts)
+        # Very few draws look at some of these places in one stage and at others in the next.
+        if self.parts < GROUPS:
+            later = in_turn(each + number * self.few_recalls * self.parts, count)
+            each = jnp.where(each < count, later, each)
+        return each
 
     def _fresh(self) -> Float[Array, "k d"]:
         """Places that no stage has looked at, and some where all coordinates move together.
@@ -208,7 +241,7 @@ class Ground:
             return jnp.concatenate([jnp.stack(self.ends), on_ray(*about), fresh_places(*about, 18)])
         if self.objective.additive:
             return fresh_places(*about, self.new)
-        return jnp.stack([fresh_places(*about, 4), on_ray(*about)], axis=1).reshape(-1, self.x.size)
+        return jnp.concatenate([on_ray(*about), fresh_places(*about, self.new - 4)])
 
     def _places(self) -> Places:
         groups = max(self.parts, GROUPS)

@@ -85,7 +85,7 @@ def _after(on: Ground, carry: Carry, values: Float[Array, " L"], slopes: Array) 
     guess = raised(guess, spacing, alone=on.objective.additive)
     bend = jnp.where(fresh, guess, lanes.bend)
     # At a kink any curvature can be met; that of the last steps must not hold thetas fast.
-    usual = 4.0 * jnp.sqrt(jnp.mean(jnp.square(slopes), axis=0)) / on.state.reach
+    usual = 8.0 * jnp.sqrt(jnp.mean(jnp.square(slopes), axis=0)) / on.state.reach
     most = jnp.where(begins & (on.stage.plan.number > 1) & (usual > 0), usual, jnp.inf)
     bend = jnp.minimum(bend, most)
     if not on.kinked:

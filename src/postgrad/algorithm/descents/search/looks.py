@@ -14,18 +14,19 @@ class Kind(enum.IntEnum):
     """What a look is for. A stage takes its looks in this order."""
 
     HOME = 0  # at x_t
-    RECALL = 1  # at places that are remembered and at new ones, each by a few of the draws
-    OTHER = 2  # at the best of these
-    SCAN = 3  # at places of the whole set, one for each part of the draws
-    APART = 4  # a step from the best place of each part
-    JUDGE = 5  # at the best place of the part around x_t, then at the best two of all parts
-    LINE = 6  # along a coordinate through the best place, a place for each group
-    COMPOSE = 7  # at what the best places of the lines make together
-    PROBE = 8  # beside the best place, for each group along another coordinate
-    NEAR = 9  # a step from the best place
-    AGAIN = 10  # at the best of the remembered and new places, if steps have not led as low
-    SCOUT = 11  # by each of some single thetas: at the best place, then towards its own optimum
-    END = 12
+    RECALL = 1  # at places that are remembered and at new ones, one for each part of the draws
+    WEIGH = 2  # at the best eight of these, one for each group
+    OTHER = 3  # at the best of these
+    SCAN = 4  # at places of the whole set, one for each part of the draws
+    APART = 5  # a step from the best place of each part
+    JUDGE = 6  # at the best place of the part around x_t, then at the best two of all parts
+    LINE = 7  # along a coordinate through the best place, a place for each group
+    COMPOSE = 8  # at what the best places of the lines make together
+    PROBE = 9  # beside the best place, for each group along another coordinate
+    NEAR = 10  # a step from the best place
+    AGAIN = 11  # at the best of the remembered and new places, if steps have not led as low
+    SCOUT = 12  # by each of some single thetas: at the best place, then towards its own optimum
+    END = 13
 
 
 class Look(NamedTuple):

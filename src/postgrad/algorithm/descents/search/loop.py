@@ -10,20 +10,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm.decision_uncertainty import Scouted
-from postgrad.algorithm.descents.search.best_place import with_best_place
+from postgrad.algorithm.descents.search.best_place import best_apart, with_best_place
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.judgement import judged
 from postgrad.algorithm.descents.search.lanes import with_lanes
 from postgrad.algorithm.descents.search.local_step import Across, Lane
 from postgrad.algorithm.descents.search.looks import Kind, Seen, standard_error, tame
 from postgrad.algorithm.descents.search.next_look import with_next_look
+from postgrad.algorithm.descents.search.places import GROUPS
 from postgrad.algorithm.descents.search.state import Carry, Held
 from postgrad.algorithm.sampled_objective import Draws, Reading
 
 _SAME = 0.7  # the logarithm of a factor of two
+_SAME_PLACE = 0.01  # places that are nearer than this share of the window are not both weighed
 _FLAT = 1e-6  # how far a tangent must lie above F, as a share of F
 
 
@@ -60,6 +62,8 @@ def look_around(on: Ground) -> Carry:
         least_near=jnp.full(on.groups, jnp.inf),
         lowest=jnp.asarray(jnp.inf),
         others=state.others,
+        promising=state.others,
+        promised=jnp.full(GROUPS, jnp.inf),
         recalled=x,
         hope=jnp.zeros(()),
         still=jnp.zeros(()),
@@ -93,17 +97,26 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     here = jnp.stack([seen.slope, standard_error(seen.slopes)])
     values = jnp.where(jnp.isfinite(seen.values), seen.values, jnp.inf)
     parts = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.parts), jnp.inf, seen.parts)
-    lower = seen.parts - carry.held.parts
-    lowest = jnp.argmin(jnp.where(jnp.isnan(lower), jnp.inf, lower))
+    promising, promised = lax.switch(
+        look.is_of(Kind.RECALL) + 2 * look.is_of(Kind.WEIGH),
+        [
+            lambda: (carry.promising, carry.promised),
+            lambda: _after_recall(on, carry, seen),
+            lambda: (carry.promising, _weighed(on, carry, seen)),
+        ],
+    )
+    weighs, best = look.is_of(Kind.WEIGH), jnp.argmin(promised)
+    hopeful = weighs & (promised[best] < 0.0)
     home, near = look.is_of(Kind.HOME), look.is_of(Kind.NEAR) & ~on.explores(look, carry)
-    recall = look.is_of(Kind.RECALL) & (lower[lowest] < carry.hope)
     single = home | near | look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.AGAIN)
     saved = jnp.where(home, 0.0, carry.held.lane.value - after.held.lane.value)
     changed = jnp.abs(jnp.log(after.held.lane.bend / carry.held.lane.bend))
     after = after._replace(
-        recalled=jnp.where(recall, look.at[lowest], carry.recalled),
-        hope=jnp.where(recall, lower[lowest], carry.hope),
-        still=jnp.where(recall, lower[lowest], carry.still + saved),
+        promising=promising,
+        promised=promised + saved,
+        recalled=jnp.where(hopeful, promising[best], carry.recalled),
+        hope=jnp.where(hopeful, promised[best], carry.hope),
+        still=jnp.where(hopeful, promised[best], carry.still + saved),
         explained=judgement.explained,
         jumped=carry.jumped | ~judgement.explained,
         stepped=jnp.where(near, judgement.good, carry.stepped),
@@ -111,7 +124,7 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
         least=jnp.minimum(carry.least, parts),
         least_near=jnp.minimum(carry.least_near, jnp.where(home | near, values, jnp.inf)),
         lowest=jnp.minimum(carry.lowest, jnp.where(single, jnp.mean(values), jnp.inf)),
-        bent=carry.bent | (look.is_of(Kind.SCAN) & _is_bent(on, carry, seen)),
+        bent=carry.bent | _is_bent(on, carry, seen),
         home=jnp.where(home, here, carry.home),
     )
     after = _unless_idle(carry, after)
@@ -127,21 +140,62 @@ def _unless_idle(carry: Carry, after: Carry) -> Carry:
     )
 
 
+def _after_recall(on: Ground, carry: Carry, seen: Seen) -> tuple[Array, Array]:
+    """The best of the remembered and new places so far, and by how much each is lower."""
+    lower = _without_nan(seen.parts - carry.held.parts)
+    at = carry.look.at[: on.parts]
+    # x itself is not one of them, but may have been proposed
+    here = jnp.all(jnp.abs(at - carry.held.lane.x) <= _SAME_PLACE * on.wide, axis=1)
+    return best_apart(
+        jnp.concatenate([carry.promising, at]),
+        jnp.concatenate([carry.promised, jnp.where(here, jnp.inf, lower)]),
+        _SAME_PLACE * on.wide,
+    )
+
+
+def _weighed(on: Ground, carry: Carry, seen: Seen) -> Float[Array, " 8"]:
+    """By how much these places are lower, each by a group of draws; few draws weigh a few."""
+    lower = _without_nan(seen.values - carry.held.values)
+    return jnp.full(GROUPS, jnp.inf).at[: on.groups].set(lower)
+
+
+def _without_nan(lower: Array) -> Array:
+    return jnp.where(jnp.isnan(lower), jnp.inf, lower)
+
+
 def _is_bent(on: Ground, carry: Carry, seen: Seen) -> Bool[Array, ""]:
     """Whether a tangent lies above F, by the same draws, so that F is not convex.
 
-    Tangents at the places that parts look at, and at the best place of each part so far.
+    In a scan: tangents at the places that parts look at, and at the best place of each part so far.
+    Along a line: tangents there, and at the best place, by groups; in a scan of several coordinates
+    those that bend upwards may hide one that does not.
     """
-    at = carry.look.at[: on.parts]
-    x, values, slopes = (
-        leaf[: on.parts] for leaf in (carry.lanes.x, carry.lanes.value, carry.lanes.slope)
+    look, lanes, held = carry.look, carry.lanes, carry.held
+    groups, parts = on.groups, on.parts
+
+    def above(values: tuple, slopes: tuple, move: Float[Array, "n d"]) -> Bool[Array, " n"]:
+        (here, there), (slope_here, slope_there) = values, slopes
+        ahead = here + jnp.sum(slope_here * move, axis=-1) - there
+        back = there - jnp.sum(slope_there * move, axis=-1) - here
+        size = seen.size + jnp.abs(here) + jnp.abs(there)
+        return (jnp.maximum(ahead, back) > _FLAT * size) & jnp.isfinite(here)
+
+    def in_scan() -> Bool[Array, ""]:
+        best = jax.tree.map(lambda leaf: leaf[:parts], lanes)
+        bent = above(
+            (best.value, seen.parts), (best.slope, seen.part_slopes), look.at[:parts] - best.x
+        )
+        # Part 0 starts from the best place, whose slope is known by its group only.
+        return jnp.any(bent & (np.arange(parts) > 0))
+
+    def on_line() -> Bool[Array, ""]:
+        values, slopes = (held.values, seen.values), (held.slopes, seen.slopes)
+        return jnp.any(above(values, slopes, look.at[:groups] - held.lane.x))
+
+    return lax.switch(
+        look.is_of(Kind.SCAN) + 2 * look.is_of(Kind.LINE),
+        [lambda: jnp.asarray(False), in_scan, on_line if on.x.size > 1 else in_scan],
     )
-    from_there = values + jnp.sum(slopes * (at - x), axis=-1) - seen.parts
-    from_here = seen.parts + jnp.sum(seen.part_slopes * (x - at), axis=-1) - values
-    size = seen.size + jnp.abs(values) + jnp.abs(seen.parts)
-    above = jnp.maximum(from_there, from_here) > _FLAT * size
-    # Part 0 starts from the best place, whose slope is known by its group only.
-    return jnp.any(above & jnp.isfinite(values) & (np.arange(on.parts) > 0))
 
 
 def _seen(on: Ground, reading: Reading) -> Seen:

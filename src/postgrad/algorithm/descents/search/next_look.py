@@ -21,7 +21,6 @@ from postgrad.algorithm.descents.search.local_step import (
 )
 from postgrad.algorithm.descents.search.looks import Kind, Look
 from postgrad.algorithm.descents.search.places import (
-    FEW_EXCHANGES,
     GROUPS,
     RAY,
     along,
@@ -50,6 +49,8 @@ def _is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
     composes = look.is_of(Kind.NEAR) & look.last & (carry.slack > 0.0)
     hopeless = carry.hope >= -within_steps(on, carry)
     idle = (rests & ~composes) | (look.is_of(Kind.OTHER) & hopeless)
+    idle = idle | (look.is_of(Kind.RECALL, Kind.WEIGH) & ~on.recalls)
+    idle = idle | (look.is_of(Kind.APART, Kind.JUDGE) & _is_one_valley(on, carry))
     idle = idle | (look.is_of(Kind.AGAIN) & _is_lowest(on, carry))
     return idle | (on.is_for_scans(look) & ~on.scans)
 
@@ -71,14 +72,14 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     lanes = lax.cond(begins, lambda: _afresh(on, carry, look), lambda: carry.lanes)
     rested = rested & ~look.begins(Kind.SCOUT)
     carry = carry._replace(step=step, lanes=lanes, rested=rested)
-    lower = lanes.value[: on.parts] - carry.held.parts
-    tried = (look.turn > 1) & (np.arange(on.parts) == carry.candidate)
-    lowest = jnp.argmin(jnp.where(tried, jnp.inf, lower)).astype(jnp.int32)
-    candidate = jnp.where(look.turn == 0, 0, lowest)
+    candidate = lax.cond(
+        look.is_of(Kind.JUDGE), lambda: _candidate(on, carry, look), lambda: carry.candidate
+    )
     # One place with all draws, or a place for each lane with its own.
     branches: list[tuple[tuple[Kind, ...], Callable[[], Array]]] = [
         ((Kind.HOME,), lambda: _one(on, carry, look, candidate)),
         ((Kind.RECALL,), lambda: _recalled(on, carry, look)),
+        ((Kind.WEIGH,), lambda: carry.promising[on.group]),
         ((Kind.SCAN,), lambda: on.places.at[jnp.clip(look.turn, 0, on.per_part - 1)][on.part]),
         (
             (Kind.APART, Kind.SCOUT),
@@ -149,6 +150,22 @@ def _is_lowest(on: Ground, carry: Carry) -> Bool[Array, ""]:
     return (carry.still >= 0.0) | on.state.convex
 
 
+def _is_one_valley(on: Ground, carry: Carry) -> Bool[Array, ""]:
+    """Whether this scan and the last have met no tangent above F: steps from one place will do.
+
+    Not in the first stages: steps from x_1 would be many.
+    """
+    return ~carry.bent & on.one_valley & ~on.begins
+
+
+def _candidate(on: Ground, carry: Carry, look: Look) -> Int[Array, ""]:
+    """The part whose best place is looked at by all draws: the one around x_t, then the lowest."""
+    lower = carry.lanes.value[: on.parts] - carry.held.parts
+    tried = (look.turn > 1) & (np.arange(on.parts) == carry.candidate)
+    lowest = jnp.argmin(jnp.where(tried, jnp.inf, lower)).astype(jnp.int32)
+    return jnp.where(look.turn == 0, 0, lowest)
+
+
 def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:
     """The number of the next look, or of the one after those that no run needs."""
     look, ends = carry.look, on.schedule.ends
@@ -156,6 +173,7 @@ def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:
     composed = in_every_run(carry.slack == 0.0) | look.is_of(Kind.AGAIN)
     end = jnp.where(composed, end, ends[Kind.NEAR] - 1)  # the last one: at what was composed
     end = jnp.where(look.is_of(Kind.OTHER), ends[Kind.OTHER], end)
+    end = jnp.where(look.is_of(Kind.APART), ends[Kind.JUDGE], end)
     return jnp.where(in_every_run(_is_idle(on, carry)), end, look.number).astype(jnp.int32)
 
 
@@ -192,23 +210,20 @@ def _around(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
 
 
 def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
-    """Remembered places, then new ones, exchanges, the ray; by other draws every time."""
+    """Remembered places, new ones, exchanges, the ray: one for each part of the draws."""
     number, count = on.stage.plan.number, GROUPS + on.new
-    each = look.turn * on.parts + jnp.arange(on.parts)
-    listed = jnp.concatenate([carry.others, on.fresh])
-    # Very few draws look at some of these places in one stage and at others in the next.
-    shift = number * on.recalls * on.parts if on.parts < GROUPS else 0
-    places = listed[in_turn(each + shift, count)]
+    each = on.listed(look.turn)
+    places = jnp.concatenate([carry.others, on.fresh])[in_turn(each, count)]
     if on.compete:
         x = carry.held.lane.x.reshape(on.x.shape)
-        more, few = each - count, FEW_EXCHANGES
+        more, few = each - count, on.exchanges
         swap = jnp.where(more < few, more, more - RAY)
         swapped = exchanges(on.feasible, x, on.ends, number, swap)
         along_it = along_ray(on.feasible, x, on.ends, number, more - few)
         on_it = (more >= few) & (more < few + RAY)
         places = jnp.where(each[:, None] < count, places, swapped)
         places = jnp.where(on_it[:, None], along_it, places)
-    return places[in_turn(number + np.arange(on.lanes), on.parts)]
+    return places[on.part]
 
 
 def _on_line(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:

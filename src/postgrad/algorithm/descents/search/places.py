@@ -14,6 +14,8 @@ from postgrad.problem.feasible.feasible_set import FeasibleSet
 # distances.
 GROUPS, EACH = 8, 12
 _EVEN = 4
+# Even places are ordered by cells: the unit cube halved so many times.
+_HALVINGS = 6
 # Lines through the best place, along coordinates: so many in a stage, each with so many looks.
 LINES, LOOKS = 6, 4
 _LINE_DECADES = 4.0
@@ -63,7 +65,8 @@ def places(
     the high end that are spread evenly on a logarithmic scale, for sets that are wide beside what
     matters. In one coordinate each of the even groups has a stretch of the window for itself; in
     several they are points of a lattice (the generalised golden ratio of Roberts, 2018), and in
-    many of a Latin hypercube: every coordinate by itself is spread evenly. A quarter of the even
+    many of a Latin hypercube: every coordinate by itself is spread evenly. In two to six
+    coordinates each even group has a cell of the window for itself. A quarter of the even
     ones stays at x in about half of the coordinates (one of several depots moves elsewhere), a
     quarter lies on faces of the set, and a quarter on the diagonal.
 
@@ -111,8 +114,29 @@ def places(
     def feasibly(place: Array) -> Array:
         return feasible.project(place.reshape(x.shape), metric.reshape(x.shape)).ravel()
 
-    at = jax.vmap(feasibly)(at.reshape(-1, d)).reshape(groups, EACH, d)
+    at = jax.vmap(feasibly)(at.reshape(-1, d))
+    if 1 < d <= LATTICE:
+        evenly = at[-ends.size // d :]
+        where = (evenly - low) / jnp.where(wide > 0, wide, 1.0)
+        at = at.at[-ends.size // d + _rank_of_cell(where, number)].set(evenly)
+    at = at.reshape(groups, EACH, d)
     return Places(at, jnp.maximum(apart.reshape(groups, EACH, d), 1e-300))
+
+
+def _rank_of_cell(share: Float[Array, "n d"], number: Int[Array, ""]) -> Int[Array, " n"]:
+    """The rank of each place in an order by cells: halves, quarters and so on of the unit cube.
+
+    Coordinates are halved in turns (Morton's order), beginning with another one in each stage.
+    """
+    d = share.shape[1]
+    turn = in_turn(number + np.arange(d), d)
+    halvings = np.arange(-(-_HALVINGS // d))
+    digit = jnp.floor(share[..., None] * 2.0 ** (halvings + 1)).astype(int) & 1
+    weight = 0.5 ** (turn[:, None] + d * halvings)
+    code = jnp.sum(digit * weight, axis=(1, 2))
+    before = np.tri(share.shape[0], k=-1, dtype=bool)
+    less = (code < code[:, None]) | ((code == code[:, None]) & before)
+    return jnp.sum(less, axis=1)
 
 
 def fresh_places(

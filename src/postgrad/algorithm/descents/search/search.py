@@ -55,14 +55,15 @@ class Search(Descent):
 
     A stage looks at F, the averaged cost on fixed draws, in this order:
 
-    1. at x_t; at eight places that are remembered, at some that are new, at some where all
-       coordinates move together, and where they compete at exchanges between them, all in one
-       look, each with a part of the draws; and at the best of all these;
+    1. at x_t; unless F is convex as far as is known: at eight places that are remembered, at some
+       that are new, at some where all coordinates move together, and where they compete at
+       exchanges between them, all in one look, each with a part of the draws; at the best eight of
+       these, each with an eighth; and at the best of all;
     2. in stages 1, 2, 4, 8, 16, 32, 48, ..., and where F is not convex also if the posterior has
-       moved by a standard deviation since the last scan: at 384 places of the whole set, and from
-       the best place of each of 32 groups of places a few steps downhill, each with a
-       thirty-second of the draws; then at the best place of the group around x_t, and at the best
-       two of all;
+       moved by a standard deviation since the last scan: at 384 places of the whole set; unless F
+       is convex as far as two scans have seen, from the best place of each of 32 groups of places a
+       few steps downhill, each with a thirty-second of the draws; then at the best place of the
+       group around x_t, and at the best two of all;
     3. in several dimensions, after a scan: along lines through the best place;
     4. at most 3 K times from the best place so far, downhill, until steps have nothing to save;
        9 K times after the first scans, and where the minimum is far off;

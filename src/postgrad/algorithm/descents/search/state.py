@@ -93,7 +93,10 @@ class Carry(NamedTuple):
         least_near: The same at x_t and at steps from the best place.
         lowest: The least value that all draws together have seen at one place.
         others: Places that are remembered: see `Track`.
-        recalled: The best of these, and of new places, by the draws that looked at it.
+        promising: The best of these and of new places so far, none beside another, best first.
+        promised: By how much F is lower there than at the best place, by the draws that looked:
+            negative if it is, infinite if none did.
+        recalled: The best of them, by groups of draws.
         hope: By how much F is lower there, by the same draws; negative if it is.
         still: The same against the best place so far.
         composed: What the best places of the lines make together.
@@ -125,6 +128,8 @@ class Carry(NamedTuple):
     least_near: Float[Array, " G"]
     lowest: Float[Array, ""]
     others: Float[Array, "8 d"]
+    promising: Float[Array, "8 d"]
+    promised: Float[Array, " 8"]
     recalled: Float[Array, " d"]
     hope: Float[Array, ""]
     still: Float[Array, ""]
