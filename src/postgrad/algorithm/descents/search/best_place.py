@@ -28,6 +28,7 @@ _LONGER, _SHORTER = 1.5, 0.6
 # Places that are nearer than this share of the window are not both remembered: with one decision,
 # and with several, where the slopes of one valley have more sides.
 _BESIDE, _BESIDE_IN_SEVERAL = 0.03, 0.15
+_SAME = 0.01  # nor are nearer ones both weighed
 
 
 def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) -> Carry:
@@ -81,10 +82,16 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     compass = jnp.where(look.is_of(Kind.HOME, Kind.COMPOSE) | from_lane, 0.5 * lane.reach, compass)
     away = look.is_of(Kind.OTHER, Kind.COMPOSE, Kind.AGAIN) | (judge & (candidate > 0))
     switched = good & away & judgement.elsewhere
+    promising, promised = lax.cond(
+        look.is_of(Kind.RECALL) | look.begins(Kind.JUDGE),
+        lambda: _best_apart(on, carry, seen),
+        lambda: (carry.promising, carry.promised),
+    )
+    others = jnp.where(look.begins(Kind.JUDGE), promising, carry.others)
     others = lax.cond(
         look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.AGAIN),
-        lambda: _remembered(on, carry, switched),
-        lambda: carry.others,
+        lambda: _with_what_is_left(on, carry, others, switched),
+        lambda: others,
     )
     matrix = carry.matrix
     if not on.objective.additive:
@@ -103,51 +110,49 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     )
     return carry._replace(
         held=held, slack=judgement.slack, matrix=matrix, compass=compass, aside=aside,
-        better=better, others=others, composed=composed, gains=gains,
+        better=better, others=others, promising=promising,
+        promised=promised, composed=composed, gains=gains,
         switched=carry.switched | switched,
     )  # fmt: skip
 
 
-def _remembered(on: Ground, carry: Carry, switched: Bool[Array, ""]) -> Float[Array, "8 d"]:
-    """The best places of a scan, and what was left since.
+def _best_apart(on: Ground, carry: Carry, seen: Seen) -> tuple[Array, Array]:
+    """The best eight places so far, best first, none beside another, and how much lower they are.
 
-    A valley in which no part has its best place is not forgotten, if it was remembered before. What
-    is left takes the place of the one that is gone to, or of the last.
+    Of those that were remembered and of new ones; after a scan also the best place of each part. So
+    a valley in which no part has its best place is not forgotten, if it was remembered before.
     """
-    look, here = carry.look, carry.held.lane.x
-    beside = _BESIDE if here.size == 1 else _BESIDE_IN_SEVERAL
-    others = lax.cond(
-        look.begins(Kind.JUDGE),
-        lambda: best_apart(
-            jnp.concatenate([carry.lanes.x[: on.parts], carry.promising]),
-            jnp.concatenate([carry.lanes.value[: on.parts] - carry.held.parts, carry.promised]),
-            beside * on.wide,
-        )[0],
-        lambda: carry.others,
-    )
-    away = jnp.max(jnp.abs(others - look.at[0]) / on.wide, axis=1)
-    slot = jnp.where(jnp.min(away) <= beside, jnp.argmin(away), GROUPS - 1)
-    left = switched & (np.arange(GROUPS) == slot)
-    return jnp.where(left[:, None], here, others)
-
-
-def best_apart(
-    x: Float[Array, "n d"], lower: Float[Array, " n"], beside: Float[Array, " d"]
-) -> tuple[Float[Array, "8 d"], Float[Array, " 8"]]:
-    """The best places, best first, none beside another, and how much lower they are.
-
-    Args:
-        x: Places.
-        lower: By how much F is lower there; infinite where a place does not count.
-        beside: How near is beside, in each coordinate.
-    """
+    look, lanes, held = carry.look, carry.lanes, carry.held
+    recalls = look.is_of(Kind.RECALL)
+    at = jnp.where(recalls, look.at, lanes.x)[: on.parts]
+    lower = jnp.where(recalls, seen.parts, lanes.value[: on.parts]) - held.parts
+    weighed = _SAME * on.wide
+    # x itself is not weighed, but may have been proposed
+    here = recalls & jnp.all(jnp.abs(at - held.lane.x) <= weighed, axis=1)
+    beside = jnp.where(recalls, weighed, _beside(on))
+    x = jnp.concatenate([carry.promising, at])
+    lower = jnp.where(here | jnp.isnan(lower), jnp.inf, lower)
 
     def next_one(lower: Float[Array, " n"], _: None) -> tuple[Array, tuple[Array, Array]]:
         best = jnp.argmin(lower)
         near = jnp.all(jnp.abs(x - x[best]) <= beside, axis=1)
         return jnp.where(near, jnp.inf, lower), (x[best], lower[best])
 
-    return lax.scan(next_one, lower, length=GROUPS)[1]
+    return lax.scan(next_one, jnp.concatenate([carry.promised, lower]), length=GROUPS)[1]
+
+
+def _with_what_is_left(
+    on: Ground, carry: Carry, others: Float[Array, "8 d"], switched: Bool[Array, ""]
+) -> Float[Array, "8 d"]:
+    """What is left is remembered, in place of the one that is gone to, or of the last."""
+    near = jnp.all(jnp.abs(others - carry.look.at[0]) <= _beside(on), axis=1)
+    slot = jnp.where(jnp.any(near), jnp.argmax(near), GROUPS - 1)
+    left = switched & (np.arange(GROUPS) == slot)
+    return jnp.where(left[:, None], carry.held.lane.x, others)
+
+
+def _beside(on: Ground) -> Float[Array, " d"]:
+    return (_BESIDE if on.x.size == 1 else _BESIDE_IN_SEVERAL) * on.wide
 
 
 def _best_around(carry: Carry, seen: Seen) -> tuple[Float[Array, " d"], Float[Array, ""]]:

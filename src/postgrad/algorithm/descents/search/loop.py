@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from postgrad.algorithm.decision_uncertainty import Scouted
-from postgrad.algorithm.descents.search.best_place import best_apart, with_best_place
+from postgrad.algorithm.descents.search.best_place import with_best_place
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.judgement import judged
 from postgrad.algorithm.descents.search.lanes import with_lanes
@@ -25,7 +25,6 @@ from postgrad.algorithm.descents.search.state import Carry, Held
 from postgrad.algorithm.sampled_objective import Draws, Reading
 
 _SAME = 0.7  # the logarithm of a factor of two
-_SAME_PLACE = 0.01  # places that are nearer than this share of the window are not both weighed
 _FLAT = 1e-6  # how far a tangent must lie above F, as a share of F
 
 
@@ -97,24 +96,17 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     here = jnp.stack([seen.slope, standard_error(seen.slopes)])
     values = jnp.where(jnp.isfinite(seen.values), seen.values, jnp.inf)
     parts = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.parts), jnp.inf, seen.parts)
-    promising, promised = lax.switch(
-        look.is_of(Kind.RECALL) + 2 * look.is_of(Kind.WEIGH),
-        [
-            lambda: (carry.promising, carry.promised),
-            lambda: _after_recall(on, carry, seen),
-            lambda: (carry.promising, _weighed(on, carry, seen)),
-        ],
-    )
-    weighs, best = look.is_of(Kind.WEIGH), jnp.argmin(promised)
+    weighs = look.is_of(Kind.WEIGH)
+    promised = jnp.where(weighs, _weighed(on, carry, seen), after.promised)
+    best = jnp.argmin(promised)
     hopeful = weighs & (promised[best] < 0.0)
     home, near = look.is_of(Kind.HOME), look.is_of(Kind.NEAR) & ~on.explores(look, carry)
     single = home | near | look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.AGAIN)
     saved = jnp.where(home, 0.0, carry.held.lane.value - after.held.lane.value)
     changed = jnp.abs(jnp.log(after.held.lane.bend / carry.held.lane.bend))
     after = after._replace(
-        promising=promising,
         promised=promised + saved,
-        recalled=jnp.where(hopeful, promising[best], carry.recalled),
+        recalled=jnp.where(hopeful, carry.promising[best], carry.recalled),
         hope=jnp.where(hopeful, promised[best], carry.hope),
         still=jnp.where(hopeful, promised[best], carry.still + saved),
         explained=judgement.explained,
@@ -140,26 +132,11 @@ def _unless_idle(carry: Carry, after: Carry) -> Carry:
     )
 
 
-def _after_recall(on: Ground, carry: Carry, seen: Seen) -> tuple[Array, Array]:
-    """The best of the remembered and new places so far, and by how much each is lower."""
-    lower = _without_nan(seen.parts - carry.held.parts)
-    at = carry.look.at[: on.parts]
-    # x itself is not one of them, but may have been proposed
-    here = jnp.all(jnp.abs(at - carry.held.lane.x) <= _SAME_PLACE * on.wide, axis=1)
-    return best_apart(
-        jnp.concatenate([carry.promising, at]),
-        jnp.concatenate([carry.promised, jnp.where(here, jnp.inf, lower)]),
-        _SAME_PLACE * on.wide,
-    )
-
-
 def _weighed(on: Ground, carry: Carry, seen: Seen) -> Float[Array, " 8"]:
-    """By how much these places are lower, each by a group of draws; few draws weigh a few."""
-    lower = _without_nan(seen.values - carry.held.values)
-    return jnp.full(GROUPS, jnp.inf).at[: on.groups].set(lower)
-
-
-def _without_nan(lower: Array) -> Array:
+    """By how much promising places are lower, each by a group; few draws weigh a few of them."""
+    lower = jnp.pad(
+        seen.values - carry.held.values, (0, GROUPS - on.groups), constant_values=jnp.inf
+    )
     return jnp.where(jnp.isnan(lower), jnp.inf, lower)
 
 
@@ -192,10 +169,9 @@ def _is_bent(on: Ground, carry: Carry, seen: Seen) -> Bool[Array, ""]:
         values, slopes = (held.values, seen.values), (held.slopes, seen.slopes)
         return jnp.any(above(values, slopes, look.at[:groups] - held.lane.x))
 
-    return lax.switch(
-        look.is_of(Kind.SCAN) + 2 * look.is_of(Kind.LINE),
-        [lambda: jnp.asarray(False), in_scan, on_line if on.x.size > 1 else in_scan],
-    )
+    branches = [lambda: jnp.asarray(False), in_scan, on_line]
+    which = look.is_of(Kind.SCAN) + 2 * look.is_of(Kind.LINE)
+    return lax.switch(which, branches if on.x.size > 1 else branches[:2])
 
 
 def _seen(on: Ground, reading: Reading) -> Seen:
