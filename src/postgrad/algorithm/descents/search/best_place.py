@@ -82,10 +82,10 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     compass = jnp.where(look.is_of(Kind.HOME, Kind.COMPOSE) | from_lane, 0.5 * lane.reach, compass)
     away = look.is_of(Kind.OTHER, Kind.COMPOSE, Kind.AGAIN) | (judge & (candidate > 0))
     switched = good & away & judgement.elsewhere
-    promising, promised = lax.cond(
+    promising, promised, promising_slopes = lax.cond(
         look.is_of(Kind.RECALL) | look.begins(Kind.JUDGE),
         lambda: _best_apart(on, carry, seen),
-        lambda: (carry.promising, carry.promised),
+        lambda: (carry.promising, carry.promised, carry.promising_slopes),
     )
     others = jnp.where(look.begins(Kind.JUDGE), promising, carry.others)
     others = lax.cond(
@@ -111,32 +111,40 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     return carry._replace(
         held=held, slack=judgement.slack, matrix=matrix, compass=compass, aside=aside,
         better=better, others=others, promising=promising,
-        promised=promised, composed=composed, gains=gains,
+        promised=promised, promising_slopes=promising_slopes, composed=composed, gains=gains,
         switched=carry.switched | switched,
     )  # fmt: skip
 
 
-def _best_apart(on: Ground, carry: Carry, seen: Seen) -> tuple[Array, Array]:
-    """The best eight places so far, best first, none beside another, and how much lower they are.
+def _best_apart(on: Ground, carry: Carry, seen: Seen) -> tuple[Array, Array, Array]:
+    """The best eight places so far, best first, how much lower they are, and their slopes.
 
     Of those that were remembered and of new ones; after a scan also the best place of each part. So
-    a valley in which no part has its best place is not forgotten, if it was remembered before.
+    a valley in which no part has its best place is not forgotten, if it was remembered before. None
+    is beside a better one, unless there is a hill between: unless its tangent lies above F there.
     """
     look, lanes, held = carry.look, carry.lanes, carry.held
     recalls = look.is_of(Kind.RECALL)
     at = jnp.where(recalls, look.at, lanes.x)[: on.parts]
     lower = jnp.where(recalls, seen.parts, lanes.value[: on.parts]) - held.parts
+    slope = jnp.where(recalls, seen.part_slopes, lanes.slope[: on.parts])
     weighed = _SAME * on.wide
     # x itself is not weighed, but may have been proposed
     here = recalls & jnp.all(jnp.abs(at - held.lane.x) <= weighed, axis=1)
     beside = jnp.where(recalls, weighed, _beside(on))
-    x = jnp.concatenate([carry.promising, at])
+    x, slopes = (
+        jnp.concatenate([carry.promising, at]),
+        jnp.concatenate([carry.promising_slopes, slope]),
+    )
     lower = jnp.where(here | jnp.isnan(lower), jnp.inf, lower)
 
-    def next_one(lower: Float[Array, " n"], _: None) -> tuple[Array, tuple[Array, Array]]:
+    def next_one(lower: Float[Array, " n"], _: None) -> tuple[Array, tuple[Array, Array, Array]]:
         best = jnp.argmin(lower)
-        near = jnp.all(jnp.abs(x - x[best]) <= beside, axis=1)
-        return jnp.where(near, jnp.inf, lower), (x[best], lower[best])
+        way = x[best] - x
+        near = jnp.all(jnp.abs(way) <= beside, axis=1)
+        hill = lower + jnp.sum(slopes * way, axis=1) > lower[best]
+        same = near & ~(hill & jnp.any(jnp.abs(way) > weighed, axis=1))
+        return jnp.where(same, jnp.inf, lower), (x[best], lower[best], slopes[best])
 
     return lax.scan(next_one, jnp.concatenate([carry.promised, lower]), length=GROUPS)[1]
 

@@ -46,7 +46,7 @@ _SINGLE, _FIRST_SINGLE = 3, 16  # steps towards the optimum of a single theta
 _SELDOM = 16  # a scan at every so-many-th stage, and at stages 1, 2, 4 and 8
 # The posterior has moved by so many standard deviations: from then on a stage scans, where F is not
 # convex, or looks at remembered and new places, where it is.
-_MOVED, _MOVED_FAR = 1.0, 2.0
+_MOVED = 1.0
 _PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
 _PARTS = 32  # parts of the draws, each of which looks at places by itself
 _FIRST = 10  # the first stages, in which little is known
@@ -136,7 +136,7 @@ class Ground:
         self.scans = in_turn | moved
         self.scans_somewhere = in_turn | in_any_run(moved)
         self.one_valley = state.convex & (x.size <= LATTICE)
-        self.recalls = (self.scans | ~self.one_valley | (far > _MOVED_FAR)) & self.has_values
+        self.recalls = (self.scans | ~self.one_valley | (far > _MOVED)) & self.has_values
         # Two coordinates have fewer exchanges that differ.
         self.exchanges = min(4 * x.size, FEW_EXCHANGES) if self.compete else 0
         self.new = 3 * GROUPS - self.exchanges
@@ -163,18 +163,21 @@ class Ground:
     def _moved(self, state: Track) -> Float[Array, ""]:
         """How far the posterior is from where it was at the last scan.
 
-        In standard deviations by which the mean of any number of theta has moved, or in factors of
-        two by which its standard deviation has changed: of regimes that take turns the mean may
-        stay. A posterior that was a point, and is none, has moved by more than one if that point
-        has lost a sixteenth of its probability; beliefs that are one value always do not.
+        In standard deviations by which the mean of any number of theta has moved, or of all of them
+        together (a market that grows in many places); or in factors of two by which a standard
+        deviation has changed: of regimes that take turns the mean may stay. A posterior that was a
+        point, and is none, has moved by more than one if that point has lost a sixteenth of its
+        probability; beliefs that are one value always do not.
         """
         (mean, deviation), (old, before) = self.believed, state.believed
         scale = jnp.maximum(before, 0.25 * deviation)
-        known = scale > 0.0
-        mean_by = jnp.abs(mean - old) / jnp.where(known, scale, 1.0)
-        spread_by = jnp.abs(jnp.log2(deviation / jnp.where(before > 0.0, before, 1.0)))
-        by = jnp.maximum(mean_by, jnp.where(before > 0.0, spread_by, 0.0))
-        return jnp.max(jnp.where(known, by, 0.0))
+        known, was = scale > 0.0, before > 0.0
+        by = jnp.where(known, (mean - old) / jnp.where(known, scale, 1.0), 0.0)
+        together = jnp.abs(jnp.sum(by)) / np.sqrt(by.size)
+        spread = jnp.abs(jnp.log2(deviation / jnp.where(was, before, 1.0)))
+        return jnp.maximum(
+            jnp.max(jnp.where(was, spread, 0.0)), jnp.maximum(jnp.max(jnp.abs(by)), together)
+        )
 
     def explores(self, look: Look, carry: Carry) -> Bool[Array, ""]:
         """Whether lanes look at places around the best one, since the cost jumps.

@@ -63,6 +63,7 @@ def look_around(on: Ground) -> Carry:
         others=state.others,
         promising=state.others,
         promised=jnp.full(GROUPS, jnp.inf),
+        promising_slopes=jnp.zeros((GROUPS, d)),
         recalled=x,
         hope=jnp.zeros(()),
         still=jnp.zeros(()),
@@ -145,33 +146,36 @@ def _is_bent(on: Ground, carry: Carry, seen: Seen) -> Bool[Array, ""]:
 
     In a scan: tangents at the places that parts look at, and at the best place of each part so far.
     Along a line: tangents there, and at the best place, by groups; in a scan of several coordinates
-    those that bend upwards may hide one that does not.
+    those that bend upwards may hide one that does not. At remembered and new places: there only.
     """
     look, lanes, held = carry.look, carry.lanes, carry.held
     groups, parts = on.groups, on.parts
 
-    def above(values: tuple, slopes: tuple, move: Float[Array, "n d"]) -> Bool[Array, " n"]:
-        (here, there), (slope_here, slope_there) = values, slopes
-        ahead = here + jnp.sum(slope_here * move, axis=-1) - there
-        back = there - jnp.sum(slope_there * move, axis=-1) - here
+    def above(here: Array, there: Array, slope: Array, move: Float[Array, "n d"]) -> Array:
+        over = here + jnp.sum(slope * move, axis=-1) - there
         size = seen.size + jnp.abs(here) + jnp.abs(there)
-        return (jnp.maximum(ahead, back) > _FLAT * size) & jnp.isfinite(here)
+        return (over > _FLAT * size) & jnp.isfinite(here) & jnp.isfinite(there)
 
     def in_scan() -> Bool[Array, ""]:
         best = jax.tree.map(lambda leaf: leaf[:parts], lanes)
-        bent = above(
-            (best.value, seen.parts), (best.slope, seen.part_slopes), look.at[:parts] - best.x
-        )
+        move = look.at[:parts] - best.x
+        bent = above(best.value, seen.parts, best.slope, move)
+        bent = bent | above(seen.parts, best.value, seen.part_slopes, -move)
         # Part 0 starts from the best place, whose slope is known by its group only.
         return jnp.any(bent & (np.arange(parts) > 0))
 
     def on_line() -> Bool[Array, ""]:
-        values, slopes = (held.values, seen.values), (held.slopes, seen.slopes)
-        return jnp.any(above(values, slopes, look.at[:groups] - held.lane.x))
+        move = look.at[:groups] - held.lane.x
+        bent = above(held.values, seen.values, held.slopes, move)
+        return jnp.any(bent | above(seen.values, held.values, seen.slopes, -move))
 
-    branches = [lambda: jnp.asarray(False), in_scan, on_line]
-    which = look.is_of(Kind.SCAN) + 2 * look.is_of(Kind.LINE)
-    return lax.switch(which, branches if on.x.size > 1 else branches[:2])
+    def elsewhere() -> Bool[Array, ""]:
+        move = held.lane.x - look.at[:parts]
+        return jnp.any(above(seen.parts, held.parts, seen.part_slopes, move))
+
+    branches = [lambda: jnp.asarray(False), elsewhere, in_scan, on_line]
+    which = sum(i * look.is_of(k) for i, k in enumerate((Kind.RECALL, Kind.SCAN, Kind.LINE), 1))
+    return lax.switch(which, branches if on.x.size > 1 else branches[:3])
 
 
 def _seen(on: Ground, reading: Reading) -> Seen:

@@ -47,9 +47,11 @@ def _is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
     look = carry.look
     rests = look.is_of(Kind.NEAR, Kind.SCOUT) & carry.rested
     composes = look.is_of(Kind.NEAR) & look.last & (carry.slack > 0.0)
-    hopeless = carry.hope >= -within_steps(on, carry)
+    ahead = within_steps(on, carry)
+    hopeless = carry.hope >= -ahead
     idle = (rests & ~composes) | (look.is_of(Kind.OTHER) & hopeless)
     idle = idle | (look.is_of(Kind.RECALL, Kind.WEIGH) & ~on.recalls)
+    idle = idle | (look.is_of(Kind.WEIGH) & on.one_valley & (jnp.min(carry.promised) >= -ahead))
     idle = idle | (look.is_of(Kind.APART, Kind.JUDGE) & _is_one_valley(on, carry))
     idle = idle | (look.is_of(Kind.AGAIN) & _is_lowest(on, carry))
     return idle | (on.is_for_scans(look) & ~on.scans)
@@ -172,7 +174,7 @@ def _skipped(on: Ground, carry: Carry) -> Int[Array, ""]:
     end = ends[jnp.where(in_every_run(_is_lowest(on, carry)), Kind.AGAIN, Kind.NEAR)]
     composed = in_every_run(carry.slack == 0.0) | look.is_of(Kind.AGAIN)
     end = jnp.where(composed, end, ends[Kind.NEAR] - 1)  # the last one: at what was composed
-    end = jnp.where(look.is_of(Kind.OTHER), ends[Kind.OTHER], end)
+    end = jnp.where(look.is_of(Kind.WEIGH, Kind.OTHER), ends[Kind.OTHER], end)
     end = jnp.where(look.is_of(Kind.APART), ends[Kind.JUDGE], end)
     return jnp.where(in_every_run(_is_idle(on, carry)), end, look.number).astype(jnp.int32)
 

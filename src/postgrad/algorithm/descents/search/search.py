@@ -232,8 +232,11 @@ class Search(Descent):
         if not objective.additive:
             own = jnp.diagonal(matrix)
             matrix = matrix + jnp.diag(raised(own, reach, alone=False) - own)
-        convex = jnp.where(ground.scans, ~end.bent, state.convex)
-        known = jnp.where(ground.scans, ground.believed, state.believed)
+        # Who has gone to another valley between scans knows of two.
+        convex = ~end.bent & (ground.scans | (state.convex & ~end.switched))
+        # Where F is convex still, what moves from here on counts.
+        renewed = ground.scans | (ground.recalls & convex)
+        known = jnp.where(renewed, ground.believed, state.believed)
         track = Track(bend, matrix, reach, left, end.others, end.explained, convex, known)
         return x_next.reshape(x.shape), track, course, shown
 

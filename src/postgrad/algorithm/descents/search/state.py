@@ -96,6 +96,7 @@ class Carry(NamedTuple):
         promising: The best of these and of new places so far, none beside another, best first.
         promised: By how much F is lower there than at the best place, by the draws that looked:
             negative if it is, infinite if none did.
+        promising_slopes: The slope of F there, by the same draws.
         recalled: The best of them, by groups of draws.
         hope: By how much F is lower there, by the same draws; negative if it is.
         still: The same against the best place so far.
@@ -130,6 +131,7 @@ class Carry(NamedTuple):
     others: Float[Array, "8 d"]
     promising: Float[Array, "8 d"]
     promised: Float[Array, " 8"]
+    promising_slopes: Float[Array, "8 d"]
     recalled: Float[Array, " d"]
     hope: Float[Array, ""]
     still: Float[Array, ""]
