@@ -85,7 +85,7 @@ class Ground:
         one_valley: Whether F was convex at the last scan, and has few coordinates: of many, those
             that bend upwards hide one that does not.
         recalls: Whether the stage looks at places that are remembered and new: where it scans, F
-            may have several valleys, or the posterior has moved very far.
+            may have several valleys, or the posterior has moved far.
         believed: Mean and standard deviation of theta: see `believed`.
         schedule: How many looks of each kind it takes.
         places: Where a scan looks.
@@ -198,7 +198,7 @@ class Ground:
             Kind.HOME: 1,
             Kind.RECALL: recalls
             * jnp.where(scans, self._recalls(EXCHANGES + RAY), self.few_recalls),
-            Kind.WEIGH: recalls,
+            Kind.WEIGH: 2 * recalls,
             Kind.OTHER: recalls,
             Kind.SCAN: jnp.where(scans, self.per_part, 0),
             Kind.APART: jnp.where(scans, _APART, 0),

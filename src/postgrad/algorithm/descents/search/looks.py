@@ -15,7 +15,7 @@ class Kind(enum.IntEnum):
 
     HOME = 0  # at x_t
     RECALL = 1  # at places that are remembered and at new ones, one for each part of the draws
-    WEIGH = 2  # at the best eight of these, one for each group
+    WEIGH = 2  # at the best eight of these, one for each group, and a step from each
     OTHER = 3  # at the best of these
     SCAN = 4  # at places of the whole set, one for each part of the draws
     APART = 5  # a step from the best place of each part

@@ -97,19 +97,16 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     here = jnp.stack([seen.slope, standard_error(seen.slopes)])
     values = jnp.where(jnp.isfinite(seen.values), seen.values, jnp.inf)
     parts = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.parts), jnp.inf, seen.parts)
-    weighs = look.is_of(Kind.WEIGH)
-    promised = jnp.where(weighs, _weighed(on, carry, seen), after.promised)
-    best = jnp.argmin(promised)
-    hopeful = weighs & (promised[best] < 0.0)
+    after = lax.cond(
+        look.is_of(Kind.WEIGH), lambda: _weighed(on, after, carry, seen), lambda: after
+    )
     home, near = look.is_of(Kind.HOME), look.is_of(Kind.NEAR) & ~on.explores(look, carry)
     single = home | near | look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.AGAIN)
     saved = jnp.where(home, 0.0, carry.held.lane.value - after.held.lane.value)
     changed = jnp.abs(jnp.log(after.held.lane.bend / carry.held.lane.bend))
     after = after._replace(
-        promised=promised + saved,
-        recalled=jnp.where(hopeful, carry.promising[best], carry.recalled),
-        hope=jnp.where(hopeful, promised[best], carry.hope),
-        still=jnp.where(hopeful, promised[best], carry.still + saved),
+        promised=after.promised + saved,
+        still=after.still + saved,
         explained=judgement.explained,
         jumped=carry.jumped | ~judgement.explained,
         stepped=jnp.where(near, judgement.good, carry.stepped),
@@ -133,12 +130,35 @@ def _unless_idle(carry: Carry, after: Carry) -> Carry:
     )
 
 
-def _weighed(on: Ground, carry: Carry, seen: Seen) -> Float[Array, " 8"]:
-    """By how much promising places are lower, each by a group; few draws weigh a few of them."""
-    lower = jnp.pad(
-        seen.values - carry.held.values, (0, GROUPS - on.groups), constant_values=jnp.inf
+def _weighed(on: Ground, after: Carry, carry: Carry, seen: Seen) -> Carry:
+    """What groups say of promising places, then of a step from each; few draws say it of a few.
+
+    A valley that was remembered may have moved, and its bottom with it.
+    """
+    look, few = carry.look, on.groups
+    lower = seen.values - carry.held.values
+    better = (look.turn == 0) | (lower < carry.promised[:few])
+    promising, slopes = (
+        old.at[:few].set(jnp.where(better[:, None], new, old[:few]))
+        for new, old in (
+            (look.at[:few], carry.promising),
+            (seen.slopes, carry.promising_slopes),
+        )
     )
-    return jnp.where(jnp.isnan(lower), jnp.inf, lower)
+    lower = jnp.where(
+        better & ~jnp.isnan(lower), lower, jnp.where(better, jnp.inf, carry.promised[:few])
+    )
+    promised = jnp.full(GROUPS, jnp.inf).at[:few].set(lower)
+    best = jnp.argmin(promised)
+    hopeful = promised[best] < 0.0
+    return after._replace(
+        promising=promising,
+        promised=promised,
+        promising_slopes=slopes,
+        recalled=jnp.where(hopeful, promising[best], carry.recalled),
+        hope=jnp.where(hopeful, promised[best], carry.hope),
+        still=jnp.where(hopeful, promised[best], carry.still),
+    )
 
 
 def _is_bent(on: Ground, carry: Carry, seen: Seen) -> Bool[Array, ""]:

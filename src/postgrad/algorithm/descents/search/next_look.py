@@ -37,6 +37,7 @@ from postgrad.numerics.small_matrices import positive_solve
 # of what their slopes promised at first.
 _LITTLE, _LITTLE_APART = 1e-2, 1e-3
 _AT_KINK = 1e-7  # the same beside a kink, as a share of the cost
+_NEARBY = 0.03  # how far the bottom of a remembered valley may have moved, as a share of the window
 # Where the cost jumps and coordinates interact: steps too short to go on, as a share of the reach,
 # and how the looks of a stage are numbered among those of all stages.
 _SHORT, _TURNS = 1e-3, 1 << 16
@@ -81,7 +82,7 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     branches: list[tuple[tuple[Kind, ...], Callable[[], Array]]] = [
         ((Kind.HOME,), lambda: _one(on, carry, look, candidate)),
         ((Kind.RECALL,), lambda: _recalled(on, carry, look)),
-        ((Kind.WEIGH,), lambda: carry.promising[on.group]),
+        ((Kind.WEIGH,), lambda: _weighing(on, carry, look)[on.group]),
         ((Kind.SCAN,), lambda: on.places.at[jnp.clip(look.turn, 0, on.per_part - 1)][on.part]),
         (
             (Kind.APART, Kind.SCOUT),
@@ -226,6 +227,17 @@ def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
         places = jnp.where(each[:, None] < count, places, swapped)
         places = jnp.where(on_it[:, None], along_it, places)
     return places[on.part]
+
+
+def _weighing(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:
+    """Promising places, then where a step from each leads, by the curvature around x."""
+    lane = carry.held.lane._replace(reach=_NEARBY * on.wide)
+    ways = jnp.where(look.turn > 0, -carry.promising_slopes / lane.bend, 0.0)[: on.groups]
+
+    def stepped(place: Array, way: Array) -> Array:
+        return place + step_along(on.feasible, on.x.shape, lane._replace(x=place), way)
+
+    return jax.vmap(stepped)(carry.promising[: on.groups], ways)
 
 
 def _on_line(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:

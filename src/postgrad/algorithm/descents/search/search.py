@@ -58,7 +58,7 @@ class Search(Descent):
     1. at x_t; unless F is convex as far as is known: at eight places that are remembered, at some
        that are new, at some where all coordinates move together, and where they compete at
        exchanges between them, all in one look, each with a part of the draws; at the best eight of
-       these, each with an eighth; and at the best of all;
+       these, and a step downhill from each, with an eighth; and at the best of all;
     2. in stages 1, 2, 4, 8, 16, 32, 48, ..., and where F is not convex also if the posterior has
        moved by a standard deviation since the last scan: at 384 places of the whole set; unless F
        is convex as far as two scans have seen, from the best place of each of 32 groups of places a
