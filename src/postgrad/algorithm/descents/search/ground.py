@@ -82,7 +82,7 @@ class Ground:
         scans: Whether the stage looks at the whole set: by its number, or since the posterior has
             moved far where F is not convex.
         scans_somewhere: Whether it does so in any run of a `vmap`.
-        one_valley: Whether F was convex at the last scan, and has few coordinates: of many, those
+        one_valley: Whether F was convex when last tried, and has few coordinates: of many, those
             that bend upwards hide one that does not.
         recalls: Whether the stage looks at places that are remembered and new: where it scans, F
             may have several valleys, or the posterior has moved far.
@@ -161,8 +161,9 @@ class Ground:
         return more | look.is_of(Kind.SCAN, Kind.APART, Kind.JUDGE, Kind.LINE, Kind.COMPOSE)
 
     def _moved(self, state: Track) -> Float[Array, ""]:
-        """How far the posterior is from where it was at the last scan.
+        """How far the posterior is from where it was when the search last tried other places.
 
+        At a scan, or where F was convex also when it looked at remembered and new places.
         In standard deviations by which the mean of any number of theta has moved, or of all of them
         together (a market that grows in many places); or in factors of two by which a standard
         deviation has changed: of regimes that take turns the mean may stay. A posterior that was a

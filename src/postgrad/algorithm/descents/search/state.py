@@ -54,8 +54,9 @@ class Track(eqx.Module):
         variance: What simulation noise has left in x_t, as the expected excess of its cost.
         others: The best places of the groups of the last scan, any of which may become the best.
         explained: Whether slopes explained values when last compared.
-        convex: Whether F was convex as far as the last scan has seen.
-        believed: Mean and standard deviation of theta at the last scan, of its first numbers.
+        convex: Whether F was convex as far as the last scan, and looks elsewhere since, have seen.
+        believed: Mean and standard deviation of theta at the last scan, or at the last look
+            elsewhere that found F convex; of the first numbers of theta.
     """
 
     bend: Float[Array, " d"]
