@@ -3,13 +3,14 @@
     git worktree add ../before c202df6
     python benchmarks/stage_price.py --before ../before [PROBLEM ...] [--runs 50] [--json]
 
-Processor milliseconds of a run-stage, compiling aside, for both trees in turns on one machine: each
-in a fresh process, which simulates 10 and then 100 stages, twice each after a first call that
-compiles; the lesser difference counts. Printed are the ratios, and their mean. c202df6 is the last
-commit whose default went by slopes alone.
+Processor milliseconds of a run-stage, compiling aside, for both trees on one machine: each in a
+process of its own, which simulates 10 and then 100 stages whenever it is asked; they are asked in
+turns, five times each, and the least difference counts. Printed are the ratios, and their mean.
+c202df6 is the last commit whose default went by slopes alone.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -21,36 +22,51 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 FIRST, LAST = 10, 100
+ROUNDS = 5
 # A stage of these takes so long that fewer tell as much.
 SLOW = {"queue-rate": 20}
 
 
-def measure(name: str, runs: int) -> float:
-    """Processor milliseconds of a later run-stage, in this process."""
+def answer(name: str, runs: int) -> None:
+    """Processor milliseconds of a later run-stage, in this process, for each line that comes in."""
     import postgrad as pg
     from postgrad.research.problems import testbed
 
     instance = testbed()[name]()
     policy, last = pg.BayesianSGD(instance.problem), SLOW.get(name, LAST)
-    least = dict.fromkeys((FIRST, last), float("inf"))
-    for attempt in range(3):
-        for horizon in least:
-            start = time.process_time()
-            pg.simulate(
-                policy, instance.belief, instance.x, instance.theta, runs=runs, horizon=horizon,
-                batch_size=instance.batch_size,
-            )  # fmt: skip
-            if attempt:
-                least[horizon] = min(least[horizon], time.process_time() - start)
-    return 1e3 * (least[last] - least[FIRST]) / (runs * (last - FIRST))
+
+    def seconds(horizon: int) -> float:
+        start = time.process_time()
+        pg.simulate(
+            policy, instance.belief, instance.x, instance.theta, runs=runs, horizon=horizon,
+            batch_size=instance.batch_size,
+        )  # fmt: skip
+        return time.process_time() - start
+
+    seconds(FIRST), seconds(last)  # compiles
+    for _ in sys.stdin:
+        print(1e3 * (seconds(last) - seconds(FIRST)) / (runs * (last - FIRST)), flush=True)
 
 
-def in_tree(tree: Path, name: str, runs: int) -> float:
-    """The same in a fresh process, with the sources of a tree."""
+def in_trees(trees: list[Path], name: str, runs: int) -> list[float]:
+    """The least of each tree, by processes that answer in turns."""
     command = [sys.executable, __file__, name, "--runs", str(runs), "--here"]
-    environment = os.environ | {"PYTHONPATH": str(tree / "src")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return float(done.stdout.splitlines()[-1])
+    least = [float("inf")] * len(trees)
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen(
+                    command, env=os.environ | {"PYTHONPATH": str(tree / "src")}, text=True,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                )
+            )
+            for tree in trees
+        ]  # fmt: skip
+        for _ in range(ROUNDS):
+            for i, process in enumerate(processes):
+                print(file=process.stdin, flush=True)
+                least[i] = min(least[i], float(process.stdout.readline()))
+    return least
 
 
 def main() -> None:
@@ -62,7 +78,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.here:
-        print(measure(options.names[0], options.runs))
+        answer(options.names[0], options.runs)
         return
     if options.before is None:
         parser.error("--before is needed: a tree of the commit to compare with")
@@ -70,7 +86,7 @@ def main() -> None:
 
     results = {}
     for name in options.names or testbed():
-        now, before = (in_tree(tree, name, options.runs) for tree in (HERE.parent, options.before))
+        now, before = in_trees([HERE.parent, options.before], name, options.runs)
         results[name] = {"now_ms": now, "before_ms": before, "ratio": now / before}
         if not options.json:
             print(f"{name:28} {now:8.3f} {before:8.3f} ms {now / before:6.2f}", flush=True)

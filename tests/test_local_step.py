@@ -10,6 +10,7 @@ import postgrad as pg
 from postgrad.algorithm.descents.search.local_step import (
     FAR,
     Across,
+    Between,
     Lane,
     after_look,
     bracketed,
@@ -36,7 +37,8 @@ def positive():
 def lane(x, slope, bend=1.0, reach=FAR):
     ones = jnp.ones(D)
     x, slope = jnp.asarray(x), jnp.asarray(slope)
-    return Lane(x, jnp.zeros(()), slope, bend * ones, reach * ones, -FAR * ones, FAR * ones)
+    anywhere = Between(-FAR * ones, FAR * ones)
+    return Lane(x, jnp.zeros(()), slope, bend * ones, reach * ones, anywhere)
 
 
 def budget(units=1.0):
@@ -216,8 +218,8 @@ def test_steps_between_places_on_either_side_end_at_the_minimum_of_a_bent_line(s
             known, at, jnp.zeros(()), slope(at), exact, exact, taken, jnp.asarray(True), alone=True
         )
         known = bracketed(known, after, at, slope(at))
-        assert np.all(known.low <= best + 1e-9)
-        assert np.all(known.high >= best - 1e-9)
+        assert np.all(known.between.low <= best + 1e-9)
+        assert np.all(known.between.high >= best - 1e-9)
     np.testing.assert_allclose(known.x, best, atol=1e-3 / steepness)
 
 
@@ -235,7 +237,7 @@ def test_steps_to_where_tangents_meet_end_at_the_kink(seed):
     crossings = [(a[0] - b[0]) / (b[1] - a[1]) for i, a in enumerate(lines) for b in lines[:i]]
     best = min(float(looked_at(x, lines)[0]) for x in crossings)
     one, nowhere = jnp.ones(1), Across(jnp.full(1, jnp.nan), jnp.asarray(jnp.nan), jnp.ones(1))
-    here = Lane(50 * one, *looked_at(50.0, lines), one, 1e3 * one, -FAR * one, FAR * one, nowhere)
+    here = Lane(50 * one, *looked_at(50.0, lines), one, 1e3 * one, None, nowhere)
     for _ in range(14):
         step, most = cut(here)
         if most <= 1e-12:
@@ -263,7 +265,7 @@ def test_steps_to_where_tangents_meet_end_at_the_kink(seed):
 def test_what_was_across_is_forgotten_in_another_valley():
     one = jnp.ones(1)
     known = Across(2.0 * one, jnp.asarray(1.0), one)
-    here = Lane(0 * one, jnp.asarray(1.0), -one, one, one, -FAR * one, FAR * one, known)
+    here = Lane(0 * one, jnp.asarray(1.0), -one, one, one, None, known)
     look = (9.0 * one, jnp.asarray(-5.0), 0.5 * one, 0 * one, 0 * one, jnp.asarray(True))
     assert np.isfinite(cut(here)[0])
     assert np.isnan(cut(after_look(here, *look, jnp.asarray(False), alone=True))[0])

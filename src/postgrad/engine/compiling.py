@@ -20,15 +20,23 @@ from typing import Any
 import jax
 import numpy as np
 
-from postgrad.numerics.program_cache.compiler_options import LEVEL, SOON, SUMS_IN_PLACE, known
+from postgrad.numerics.program_cache.compiler_options import (
+    FEW_PARTS,
+    LEVEL,
+    SOON,
+    SUMS_AT_ONCE,
+    SUMS_IN_PLACE,
+    known,
+)
 
+_SOON = (SUMS_IN_PLACE, SUMS_AT_ONCE, SOON, FEW_PARTS)
 # A belief and a batch with so many numbers are small.
 _SMALL = 8192
 
 
 def compiled_soon(function: Callable[..., Any]) -> Any:
     """`jax.jit` for streams, to be used once arrays exist: it asks which device computes."""
-    return jax.jit(function, compiler_options=known(SUMS_IN_PLACE, SOON, (LEVEL, 1)))
+    return jax.jit(function, compiler_options=known(*_SOON, (LEVEL, 1)))
 
 
 class CompiledBySize:
@@ -40,7 +48,7 @@ class CompiledBySize:
     """
 
     def __init__(self, function: Callable[..., Any]):
-        few = known(SUMS_IN_PLACE, SOON, (LEVEL, 0))
+        few = known(*_SOON, (LEVEL, 0))
         self.of_few = jax.jit(function, compiler_options=few)
         self.of_many = compiled_soon(function)
 

@@ -111,7 +111,7 @@ class Newton(Descent):
             # The last step of a coordinate led beyond the minimum: the next one is shorter.
             most = jnp.where(slope * last > 0.0, 0.5 * jnp.abs(last), most)
             far = jnp.full(d, FAR)
-            lane = Lane(at, jnp.zeros(()), slope, jnp.diagonal(metric), far, -far, far)
+            lane = Lane(at, jnp.zeros(()), slope, jnp.diagonal(metric), far)
             step = jnp.clip(quadratic_step(feasible, x.shape, lane, metric), -most, most)
             there = feasible.project((at + step).reshape(x.shape)).ravel()
             there = jnp.where(jnp.all(jnp.isfinite(there)), there, at)

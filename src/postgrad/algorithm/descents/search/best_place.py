@@ -17,7 +17,8 @@ from postgrad.algorithm.descents.search.local_step import (
     secant_update,
 )
 from postgrad.algorithm.descents.search.looks import Kind, Look, Seen, known_error, standard_error
-from postgrad.algorithm.descents.search.places import GROUPS, in_turn
+from postgrad.algorithm.descents.search.places import in_turn
+from postgrad.algorithm.descents.search.promising import others_after, promising_after
 from postgrad.algorithm.descents.search.state import Carry, Held
 from postgrad.numerics.every_run import in_every_run
 
@@ -25,10 +26,6 @@ from postgrad.numerics.every_run import in_every_run
 # how long the next step is, after one that was taken or failed.
 _BEST = (1, 8)
 _LONGER, _SHORTER = 1.5, 0.6
-# Places that are nearer than this share of the window are not both remembered: with one decision,
-# and with several, where the slopes of one valley have more sides.
-_BESIDE, _BESIDE_IN_SEVERAL = 0.03, 0.15
-_SAME = 0.01  # nor are nearer ones both weighed
 
 
 def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) -> Carry:
@@ -82,17 +79,8 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     compass = jnp.where(look.is_of(Kind.HOME, Kind.COMPOSE) | from_lane, 0.5 * lane.reach, compass)
     away = look.is_of(Kind.OTHER, Kind.COMPOSE, Kind.AGAIN) | (judge & (candidate > 0))
     switched = good & away & judgement.elsewhere
-    promising, promised, promising_slopes = lax.cond(
-        look.is_of(Kind.RECALL) | look.begins(Kind.JUDGE),
-        lambda: _best_apart(on, carry, seen),
-        lambda: (carry.promising, carry.promised, carry.promising_slopes),
-    )
-    others = jnp.where(look.begins(Kind.JUDGE), promising, carry.others)
-    others = lax.cond(
-        look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.AGAIN),
-        lambda: _with_what_is_left(on, carry, others, switched),
-        lambda: others,
-    )
+    promising = promising_after(on, carry, seen)
+    others = others_after(on, carry, promising, switched)
     matrix = carry.matrix
     if not on.objective.additive:
         unknown_yet = from_lane & (on.stage.plan.number == 1)
@@ -110,57 +98,9 @@ def with_best_place(on: Ground, carry: Carry, seen: Seen, judgement: Judgement) 
     )
     return carry._replace(
         held=held, slack=judgement.slack, matrix=matrix, compass=compass, aside=aside,
-        better=better, others=others, promising=promising,
-        promised=promised, promising_slopes=promising_slopes, composed=composed, gains=gains,
+        better=better, others=others, promising=promising, composed=composed, gains=gains,
         switched=carry.switched | switched,
     )  # fmt: skip
-
-
-def _best_apart(on: Ground, carry: Carry, seen: Seen) -> tuple[Array, Array, Array]:
-    """The best eight places so far, best first, how much lower they are, and their slopes.
-
-    Of those that were remembered and of new ones; after a scan also the best place of each part. So
-    a valley in which no part has its best place is not forgotten, if it was remembered before. None
-    is beside a better one, unless there is a hill between: unless its tangent lies above F there.
-    """
-    look, lanes, held = carry.look, carry.lanes, carry.held
-    recalls = look.is_of(Kind.RECALL)
-    at = jnp.where(recalls, look.at, lanes.x)[: on.parts]
-    lower = jnp.where(recalls, seen.parts, lanes.value[: on.parts]) - held.parts
-    slope = jnp.where(recalls, seen.part_slopes, lanes.slope[: on.parts])
-    weighed = _SAME * on.wide
-    # x itself is not weighed, but may have been proposed
-    here = recalls & jnp.all(jnp.abs(at - held.lane.x) <= weighed, axis=1)
-    beside = jnp.where(recalls, weighed, _beside(on))
-    x, slopes = (
-        jnp.concatenate([carry.promising, at]),
-        jnp.concatenate([carry.promising_slopes, slope]),
-    )
-    lower = jnp.where(here | jnp.isnan(lower), jnp.inf, lower)
-
-    def next_one(lower: Float[Array, " n"], _: None) -> tuple[Array, tuple[Array, Array, Array]]:
-        best = jnp.argmin(lower)
-        way = x[best] - x
-        near = jnp.all(jnp.abs(way) <= beside, axis=1)
-        hill = lower + jnp.sum(slopes * way, axis=1) > lower[best]
-        same = near & ~(hill & jnp.any(jnp.abs(way) > weighed, axis=1))
-        return jnp.where(same, jnp.inf, lower), (x[best], lower[best], slopes[best])
-
-    return lax.scan(next_one, jnp.concatenate([carry.promised, lower]), length=GROUPS)[1]
-
-
-def _with_what_is_left(
-    on: Ground, carry: Carry, others: Float[Array, "8 d"], switched: Bool[Array, ""]
-) -> Float[Array, "8 d"]:
-    """What is left is remembered, in place of the one that is gone to, or of the last."""
-    near = jnp.all(jnp.abs(others - carry.look.at[0]) <= _beside(on), axis=1)
-    slot = jnp.where(jnp.any(near), jnp.argmax(near), GROUPS - 1)
-    left = switched & (np.arange(GROUPS) == slot)
-    return jnp.where(left[:, None], carry.held.lane.x, others)
-
-
-def _beside(on: Ground) -> Float[Array, " d"]:
-    return (_BESIDE if on.x.size == 1 else _BESIDE_IN_SEVERAL) * on.wide
 
 
 def _best_around(carry: Carry, seen: Seen) -> tuple[Float[Array, " d"], Float[Array, ""]]:

@@ -160,6 +160,10 @@ class Ground:
         more = more | (look.is_of(Kind.PROBE) & (look.turn >= self.probes))
         return more | look.is_of(Kind.SCAN, Kind.APART, Kind.JUDGE, Kind.LINE, Kind.COMPOSE)
 
+    def in_scan(self, each: Float[Array, "P n d"], look: Look) -> Float[Array, "L d"]:
+        """What each lane has in this look of a scan: a place, or how far the next one is."""
+        return lax.dynamic_index_in_dim(each, look.turn, axis=1, keepdims=False)[self.part]
+
     def _moved(self, state: Track) -> Float[Array, ""]:
         """How far the posterior is from where it was when the search last tried other places.
 
@@ -251,9 +255,8 @@ class Ground:
         groups = max(self.parts, GROUPS)
         found = places(self.feasible, self.x, self.stage.plan.number, groups)
         # part by part, so that each part of the draws keeps to a stretch of the set
-        shape = (self.parts, self.per_part, self.x.size)
-        return Places(*(jnp.swapaxes(each.reshape(shape), 0, 1) for each in found))
+        return Places(*(each.reshape(self.parts, self.per_part, self.x.size) for each in found))
 
     def _no_places(self) -> Places:
-        zeros = jnp.zeros((self.per_part, self.parts, self.x.size))
+        zeros = jnp.zeros((self.parts, self.per_part, self.x.size))
         return Places(zeros, zeros)

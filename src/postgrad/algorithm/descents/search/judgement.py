@@ -100,7 +100,7 @@ def within_steps(on: Ground, carry: Carry) -> Float[Array, ""]:
     """
     lane = carry.held.lane
     promised = jnp.maximum(saving(lane, carry.matrix, carry.step), 0.0)
-    far = jnp.any(jnp.abs(carry.recalled - lane.x) > lane.reach) | ~on.state.convex
+    far = jnp.any(jnp.abs(carry.promising.best - lane.x) > lane.reach) | ~on.state.convex
     return jnp.where(carry.explained, promised, 0.0) + jnp.where(far, 0.0, NEWS * on.state.variance)
 
 

@@ -10,6 +10,8 @@ from jaxtyping import Array, Float
 from postgrad.algorithm.decision_uncertainty import Scouted
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.local_step import (
+    FAR,
+    Between,
     Lane,
     after_look,
     bracketed,
@@ -60,10 +62,30 @@ def with_lanes(on: Ground, carry: Carry, after: Carry, seen: Seen, reading: Read
     return lax.cond(look.is_of(Kind.SCAN, Kind.APART, Kind.SCOUT), changed, lambda: after)
 
 
+def _afresh(on: Ground, carry: Carry) -> Lane:
+    """Lanes that start with nothing but part 0 of a scan, which starts from the best place."""
+    held, every = carry.held, carry.lanes.x.shape
+    scan = carry.look.is_of(Kind.SCAN)
+    at_home = scan & (on.part == 0)
+    return Lane(
+        jnp.broadcast_to(held.lane.x, every),
+        jnp.where(at_home, held.parts[0], jnp.inf),
+        jnp.where(at_home[:, None], held.slopes[0], 0.0),
+        jnp.broadcast_to(held.lane.bend, every),
+        jnp.broadcast_to(jnp.where(scan, held.lane.reach, FAR), every),
+        Between(jnp.full(every, -jnp.inf), jnp.full(every, jnp.inf)) if on.by_coordinate else None,
+    )
+
+
 def _after(on: Ground, carry: Carry, values: Float[Array, " L"], slopes: Array) -> Lane:
     """The best place of each lane, and what is known around it."""
-    look, lanes = carry.look, carry.lanes
+    look = carry.look
     scan, begins = look.is_of(Kind.SCAN), look.begins(Kind.SCOUT)
+    lanes = jax.tree.map(
+        lambda new, old: jnp.where(begins | look.begins(Kind.SCAN), new, old),
+        _afresh(on, carry),
+        carry.lanes,
+    )
     lower = jnp.isfinite(values) & (values < lanes.value)
     steps = ~scan & ~begins
     taken = lower
@@ -79,7 +101,7 @@ def _after(on: Ground, carry: Carry, values: Float[Array, " L"], slopes: Array) 
     if on.by_coordinate:
         known = jax.vmap(bracketed)(before, lanes, look.at, slopes)
         lanes = jax.tree.map(lambda new, old: jnp.where(steps, new, old), known, lanes)
-    spacing = on.places.apart[jnp.clip(look.turn, 0, on.per_part - 1)][on.part]
+    spacing = on.in_scan(on.places.apart, look)
     fresh = (scan & lower)[:, None]
     guess = jnp.maximum(jnp.abs(slopes) / spacing, 1e-300)
     guess = raised(guess, spacing, alone=on.objective.additive)

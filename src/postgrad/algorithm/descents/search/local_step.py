@@ -39,6 +39,18 @@ class Across(NamedTuple):
     slope: Float[Array, " 1"]
 
 
+class Between(NamedTuple):
+    """Where the minimum is in each coordinate, as the slopes met so far say.
+
+    Attributes:
+        low: A place below it.
+        high: A place above it.
+    """
+
+    low: Float[Array, " d"]
+    high: Float[Array, " d"]
+
+
 class Lane(NamedTuple):
     """The best place of a descent, and what is known around it.
 
@@ -48,8 +60,7 @@ class Lane(NamedTuple):
         slope: Its gradient there.
         bend: Its curvature in each coordinate, positive.
         reach: No step is longer than this, in each coordinate.
-        low: A place below the minimum in each coordinate, as the slopes met so far say.
-        high: A place above it.
+        between: Where each coordinate is taken or left by itself: what is known of the minimum.
         across: Of one coordinate whose cost has kinks: the last place beyond the minimum.
     """
 
@@ -58,8 +69,7 @@ class Lane(NamedTuple):
     slope: Float[Array, " d"]
     bend: Float[Array, " d"]
     reach: Float[Array, " d"]
-    low: Float[Array, " d"]
-    high: Float[Array, " d"]
+    between: Between | None = None
     across: Across | None = None
 
 
@@ -126,8 +136,7 @@ def after_look(
         jnp.where(taken, slope, lane.slope),
         jnp.clip(bend, 1e-300, FAR),
         jnp.minimum(reach, FAR),
-        lane.low,
-        lane.high,
+        lane.between,
         lane.across and _crossed(lane, Across(at, value, slope), taken, learns),
     )
 
@@ -181,12 +190,13 @@ def taken_by_coordinate(
 
 def bracketed(before: Lane, after: Lane, at: Float[Array, " d"], slope: Float[Array, " d"]) -> Lane:
     """With what the slopes at both ends of a step say about where the minimum is."""
-    low, high = before.low, before.high
+    assert before.between is not None  # kept where this is asked
+    low, high = before.between
     for place, g in ((before.x, before.slope), (at, slope)):
         inside = (place > low) & (place < high)
         low = jnp.where(inside & (g < 0.0), place, low)
         high = jnp.where(inside & (g > 0.0), place, high)
-    return after._replace(low=low, high=high)
+    return after._replace(between=Between(low, high))
 
 
 def next_step(feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane) -> Float[Array, " d"]:
@@ -197,9 +207,11 @@ def next_step(feasible: FeasibleSet, shape: tuple[int, ...], lane: Lane) -> Floa
     """
     bend = jnp.maximum(lane.bend, jnp.abs(lane.slope) / lane.reach)
     step = -lane.slope / bend
-    beyond = (lane.x + step <= lane.low) | (lane.x + step >= lane.high)
-    closed = jnp.isfinite(lane.low) & jnp.isfinite(lane.high)
-    step = jnp.where(beyond & closed, 0.5 * (lane.low + lane.high) - lane.x, step)
+    if lane.between is not None:
+        low, high = lane.between
+        beyond = (lane.x + step <= low) | (lane.x + step >= high)
+        closed = jnp.isfinite(low) & jnp.isfinite(high)
+        step = jnp.where(beyond & closed, 0.5 * (low + high) - lane.x, step)
     if lane.across is not None:
         to_kink, _ = cut(lane)
         step = jnp.where(jnp.isnan(to_kink), step, to_kink)

@@ -17,12 +17,13 @@ from postgrad.algorithm.descents.search.best_place import with_best_place
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.judgement import judged
 from postgrad.algorithm.descents.search.lanes import with_lanes
-from postgrad.algorithm.descents.search.local_step import Across, Lane
+from postgrad.algorithm.descents.search.local_step import Across, Between, Lane
 from postgrad.algorithm.descents.search.looks import Kind, Seen, standard_error, tame
 from postgrad.algorithm.descents.search.next_look import with_next_look
 from postgrad.algorithm.descents.search.places import GROUPS
-from postgrad.algorithm.descents.search.state import Carry, Held
+from postgrad.algorithm.descents.search.state import Carry, Held, Promising
 from postgrad.algorithm.sampled_objective import Draws, Reading
+from postgrad.numerics.small_matrices import times
 
 _SAME = 0.7  # the logarithm of a factor of two
 _FLAT = 1e-6  # how far a tangent must lie above F, as a share of F
@@ -32,8 +33,8 @@ def look_around(on: Ground) -> Carry:
     """All looks."""
     x, state, d = on.x.ravel(), on.state, on.x.size
     zeros, none, lanes = jnp.zeros(d), jnp.zeros((on.groups, d)), on.lanes
-    nowhere = jnp.full(d, jnp.inf)
-    lane = Lane(x, jnp.asarray(jnp.inf), zeros, state.bend, state.reach, -nowhere, nowhere)
+    anywhere = Between(jnp.full(d, -jnp.inf), jnp.full(d, jnp.inf)) if on.by_coordinate else None
+    lane = Lane(x, jnp.asarray(jnp.inf), zeros, state.bend, state.reach, anywhere)
     every = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (lanes, *leaf.shape)), lane)
     if on.kinked and on.x.size == 1:
         unknown = jnp.asarray(jnp.nan)
@@ -61,12 +62,9 @@ def look_around(on: Ground) -> Carry:
         least_near=jnp.full(on.groups, jnp.inf),
         lowest=jnp.asarray(jnp.inf),
         others=state.others,
-        promising=state.others,
-        promised=jnp.full(GROUPS, jnp.inf),
-        promising_slopes=jnp.zeros((GROUPS, d)),
-        recalled=x,
-        hope=jnp.zeros(()),
-        still=jnp.zeros(()),
+        promising=Promising(
+            state.others, jnp.full(GROUPS, jnp.inf), jnp.zeros((GROUPS, d)), x, *jnp.zeros(2)
+        ),
         composed=x,
         gains=zeros,
         switched=jnp.asarray(False),
@@ -97,20 +95,17 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     here = jnp.stack([seen.slope, standard_error(seen.slopes)])
     values = jnp.where(jnp.isfinite(seen.values), seen.values, jnp.inf)
     parts = jnp.where(look.is_of(Kind.SCOUT) | ~jnp.isfinite(seen.parts), jnp.inf, seen.parts)
-    after = lax.cond(
-        look.is_of(Kind.WEIGH), lambda: _weighed(on, after, carry, seen), lambda: after
-    )
     home, near = look.is_of(Kind.HOME), look.is_of(Kind.NEAR) & ~on.explores(look, carry)
     single = home | near | look.is_of(Kind.OTHER, Kind.JUDGE, Kind.COMPOSE, Kind.AGAIN)
     saved = jnp.where(home, 0.0, carry.held.lane.value - after.held.lane.value)
-    changed = jnp.abs(jnp.log(after.held.lane.bend / carry.held.lane.bend))
+    changed = _change_of_curvature(on, carry, after, seen)
+    promising = after.promising
     after = after._replace(
-        promised=after.promised + saved,
-        still=after.still + saved,
+        promising=promising._replace(lower=promising.lower + saved, still=promising.still + saved),
         explained=judgement.explained,
         jumped=carry.jumped | ~judgement.explained,
         stepped=jnp.where(near, judgement.good, carry.stepped),
-        steady=near & jnp.all(changed < _SAME),
+        steady=near & jnp.all(jnp.abs(changed) < _SAME),
         least=jnp.minimum(carry.least, parts),
         least_near=jnp.minimum(carry.least_near, jnp.where(home | near, values, jnp.inf)),
         lowest=jnp.minimum(carry.lowest, jnp.where(single, jnp.mean(values), jnp.inf)),
@@ -122,42 +117,24 @@ def _body(on: Ground, draws: Draws, carry: Carry) -> Carry:
     return with_next_look(on, after)
 
 
+def _change_of_curvature(on: Ground, carry: Carry, after: Carry, seen: Seen) -> Array:
+    """The logarithm by which a step changed what is known of curvature.
+
+    In each coordinate; where coordinates interact, along the step.
+    """
+    if on.objective.additive:
+        return jnp.log(after.held.lane.bend / carry.held.lane.bend)
+    lane = carry.held.lane
+    move = carry.look.at[0] - lane.x
+    known = jnp.sum(move * times(carry.matrix, move))
+    return jnp.log(jnp.sum(move * (seen.slope - lane.slope)) / known)
+
+
 def _unless_idle(carry: Carry, after: Carry) -> Carry:
     """What is known after a look; as before it, if other runs alone needed the look."""
     # By itself, `where` would make the number of the look one of each run.
     return jax.tree.map(
         lambda new, old: old if new is old else jnp.where(carry.idle, old, new), after, carry
-    )
-
-
-def _weighed(on: Ground, after: Carry, carry: Carry, seen: Seen) -> Carry:
-    """What groups say of promising places, then of a step from each; few draws say it of a few.
-
-    A valley that was remembered may have moved, and its bottom with it.
-    """
-    look, few = carry.look, on.groups
-    lower = seen.values - carry.held.values
-    better = (look.turn == 0) | (lower < carry.promised[:few])
-    promising, slopes = (
-        old.at[:few].set(jnp.where(better[:, None], new, old[:few]))
-        for new, old in (
-            (look.at[:few], carry.promising),
-            (seen.slopes, carry.promising_slopes),
-        )
-    )
-    lower = jnp.where(
-        better & ~jnp.isnan(lower), lower, jnp.where(better, jnp.inf, carry.promised[:few])
-    )
-    promised = jnp.full(GROUPS, jnp.inf).at[:few].set(lower)
-    best = jnp.argmin(promised)
-    hopeful = promised[best] < 0.0
-    return after._replace(
-        promising=promising,
-        promised=promised,
-        promising_slopes=slopes,
-        recalled=jnp.where(hopeful, promising[best], carry.recalled),
-        hope=jnp.where(hopeful, promised[best], carry.hope),
-        still=jnp.where(hopeful, promised[best], carry.still),
     )
 
 

@@ -49,10 +49,12 @@ def _is_idle(on: Ground, carry: Carry) -> Bool[Array, ""]:
     rests = look.is_of(Kind.NEAR, Kind.SCOUT) & carry.rested
     composes = look.is_of(Kind.NEAR) & look.last & (carry.slack > 0.0)
     ahead = within_steps(on, carry)
-    hopeless = carry.hope >= -ahead
+    hopeless = carry.promising.hope >= -ahead
     idle = (rests & ~composes) | (look.is_of(Kind.OTHER) & hopeless)
     idle = idle | (look.is_of(Kind.RECALL, Kind.WEIGH) & ~on.recalls)
-    idle = idle | (look.is_of(Kind.WEIGH) & on.one_valley & (jnp.min(carry.promised) >= -ahead))
+    idle = idle | (
+        look.is_of(Kind.WEIGH) & on.one_valley & (jnp.min(carry.promising.lower) >= -ahead)
+    )
     idle = idle | (look.is_of(Kind.APART, Kind.JUDGE) & _is_one_valley(on, carry))
     idle = idle | (look.is_of(Kind.AGAIN) & _is_lowest(on, carry))
     return idle | (on.is_for_scans(look) & ~on.scans)
@@ -71,10 +73,8 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     look = on.schedule.look(
         _skipped(on, carry._replace(look=look, step=step, rested=rested)), look.at
     )
-    begins = look.begins(Kind.SCAN) | look.begins(Kind.SCOUT)
-    lanes = lax.cond(begins, lambda: _afresh(on, carry, look), lambda: carry.lanes)
     rested = rested & ~look.begins(Kind.SCOUT)
-    carry = carry._replace(step=step, lanes=lanes, rested=rested)
+    carry = carry._replace(step=step, rested=rested)
     candidate = lax.cond(
         look.is_of(Kind.JUDGE), lambda: _candidate(on, carry, look), lambda: carry.candidate
     )
@@ -83,10 +83,14 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
         ((Kind.HOME,), lambda: _one(on, carry, look, candidate)),
         ((Kind.RECALL,), lambda: _recalled(on, carry, look)),
         ((Kind.WEIGH,), lambda: _weighing(on, carry, look)[on.group]),
-        ((Kind.SCAN,), lambda: on.places.at[jnp.clip(look.turn, 0, on.per_part - 1)][on.part]),
+        ((Kind.SCAN,), lambda: on.in_scan(on.places.at, look)),
         (
             (Kind.APART, Kind.SCOUT),
-            lambda: lanes.x + jnp.where(begins, 0.0, _steps_of_lanes(on, carry, look)),
+            lambda: jnp.where(
+                look.begins(Kind.SCOUT),
+                carry.held.lane.x,
+                carry.lanes.x + _steps_of_lanes(on, carry, look),
+            ),
         ),
     ]
     if not on.objective.additive:
@@ -150,7 +154,7 @@ def _scouts_rest(carry: Carry) -> Bool[Array, ""]:
 
 def _is_lowest(on: Ground, carry: Carry) -> Bool[Array, ""]:
     """Whether steps have led as low as the best of the remembered and new places."""
-    return (carry.still >= 0.0) | on.state.convex
+    return (carry.promising.still >= 0.0) | on.state.convex
 
 
 def _is_one_valley(on: Ground, carry: Carry) -> Bool[Array, ""]:
@@ -187,7 +191,7 @@ def _one(on: Ground, carry: Carry, look: Look, candidate: Int[Array, ""]) -> Flo
     # what was put together by coordinates is looked at once more
     one = jnp.where(look.last & (carry.slack > 0.0), x, one)
     one = jnp.where(look.is_of(Kind.JUDGE), carry.lanes.x[candidate], one)
-    one = jnp.where(look.is_of(Kind.OTHER, Kind.AGAIN), carry.recalled, one)
+    one = jnp.where(look.is_of(Kind.OTHER, Kind.AGAIN), carry.promising.best, one)
     one = jnp.where(look.is_of(Kind.COMPOSE), carry.composed, one)
     one = jnp.broadcast_to(one, (on.lanes, on.x.size))
     if not on.roams:
@@ -232,33 +236,17 @@ def _recalled(on: Ground, carry: Carry, look: Look) -> Float[Array, "L d"]:
 def _weighing(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:
     """Promising places, then where a step from each leads, by the curvature around x."""
     lane = carry.held.lane._replace(reach=_NEARBY * on.wide)
-    ways = jnp.where(look.turn > 0, -carry.promising_slopes / lane.bend, 0.0)[: on.groups]
+    ways = jnp.where(look.turn > 0, -carry.promising.slopes / lane.bend, 0.0)[: on.groups]
 
     def stepped(place: Array, way: Array) -> Array:
         return place + step_along(on.feasible, on.x.shape, lane._replace(x=place), way)
 
-    return jax.vmap(stepped)(carry.promising[: on.groups], ways)
+    return jax.vmap(stepped)(carry.promising.at[: on.groups], ways)
 
 
 def _on_line(on: Ground, carry: Carry, look: Look) -> Float[Array, "G d"]:
     x = carry.held.lane.x.reshape(on.x.shape)
     return along(on.feasible, x, on.ends, look.turn, on.stage.plan.number)
-
-
-def _afresh(on: Ground, carry: Carry, look: Look) -> Lane:
-    """Lanes that start with nothing but part 0 of a scan, which starts from the best place."""
-    held, every = carry.held, carry.lanes.x.shape
-    scan = look.is_of(Kind.SCAN)
-    at_home = scan & (on.part == 0)
-    return Lane(
-        jnp.broadcast_to(held.lane.x, every),
-        jnp.where(at_home, held.parts[0], jnp.inf),
-        jnp.where(at_home[:, None], held.slopes[0], 0.0),
-        jnp.broadcast_to(held.lane.bend, every),
-        jnp.broadcast_to(jnp.where(scan, held.lane.reach, FAR), every),
-        jnp.full(every, -jnp.inf),
-        jnp.full(every, jnp.inf),
-    )
 
 
 def _step(on: Ground, carry: Carry, look: Look) -> Float[Array, " d"]:

@@ -190,7 +190,7 @@ class Search(Descent):
         blurred = known_error(held.values) > _BLURRED * scale
         unresolved = ((gap > _UNRESOLVED * scale) | blurred) & ground.has_values
         if not objective.additive and ground.has_values:  # along a ridge, one leap follows another
-            leapt = end.switched & ~ground.scans & (end.hope < -_RESTLESS * scale)
+            leapt = end.switched & ~ground.scans & (end.promising.hope < -_RESTLESS * scale)
             restless = restless | (leapt & ~settled)
         # A posterior that is none has no value, and must not pass for one that has settled.
         x_next = jnp.where(jnp.isnan(lane.value), jnp.nan, x_next)

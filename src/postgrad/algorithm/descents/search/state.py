@@ -69,6 +69,27 @@ class Track(eqx.Module):
     believed: Float[Array, "2 p"]
 
 
+class Promising(NamedTuple):
+    """Places that may be lower than the best one, none beside another, best first.
+
+    Attributes:
+        at: The places.
+        lower: By how much F is lower there than at the best place, by the draws that looked:
+            negative if it is, infinite if none did.
+        slopes: The slope of F there, by the same draws.
+        best: The best of them, by groups of draws.
+        hope: By how much F is lower there, by the same draws; negative if it is.
+        still: The same against the best place so far.
+    """
+
+    at: Float[Array, "8 d"]
+    lower: Float[Array, " 8"]
+    slopes: Float[Array, "8 d"]
+    best: Float[Array, " d"]
+    hope: Float[Array, ""]
+    still: Float[Array, ""]
+
+
 class Carry(NamedTuple):
     """What the loop carries from look to look.
 
@@ -94,13 +115,7 @@ class Carry(NamedTuple):
         least_near: The same at x_t and at steps from the best place.
         lowest: The least value that all draws together have seen at one place.
         others: Places that are remembered: see `Track`.
-        promising: The best of these and of new places so far, none beside another, best first.
-        promised: By how much F is lower there than at the best place, by the draws that looked:
-            negative if it is, infinite if none did.
-        promising_slopes: The slope of F there, by the same draws.
-        recalled: The best of them, by groups of draws.
-        hope: By how much F is lower there, by the same draws; negative if it is.
-        still: The same against the best place so far.
+        promising: The best of these and of new places so far.
         composed: What the best places of the lines make together.
         gains: By how much F changes along each of them.
         switched: Whether the search went to another valley.
@@ -130,12 +145,7 @@ class Carry(NamedTuple):
     least_near: Float[Array, " G"]
     lowest: Float[Array, ""]
     others: Float[Array, "8 d"]
-    promising: Float[Array, "8 d"]
-    promised: Float[Array, " 8"]
-    promising_slopes: Float[Array, "8 d"]
-    recalled: Float[Array, " d"]
-    hope: Float[Array, ""]
-    still: Float[Array, ""]
+    promising: Promising
     composed: Float[Array, " d"]
     gains: Float[Array, " d"]
     switched: Bool[Array, ""]
