@@ -36,6 +36,7 @@ from postgrad.numerics.small_matrices import positive_solve
 # What steps may leave undone: as a share of what simulation noise costs; by single thetas, as one
 # of what their slopes promised at first.
 _LITTLE, _LITTLE_APART = 1e-2, 1e-3
+_LITTLE_AFTER_FAILURE = 0.1  # the same of a step that follows one that failed
 _AT_KINK = 1e-7  # the same beside a kink, as a share of the cost
 _NEARBY = 0.03  # how far the bottom of a remembered valley may have moved, as a share of the window
 # Where the cost jumps and coordinates interact: steps too short to go on, as a share of the reach,
@@ -121,6 +122,8 @@ def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""
     rounding = 1e-12 * jnp.sum(jnp.mean(jnp.abs(held.slopes), axis=0) * jnp.abs(lane.x))
     known = carry.explained & carry.steady & ~shortened
     rests = known & (ahead <= _LITTLE * noise + rounding)
+    # Between kinks of single draws slopes promise what steps do not keep.
+    rests = rests | (carry.explained & carry.failed & (ahead <= _LITTLE_AFTER_FAILURE * noise))
     if lane.across is None:
         return rests
     # Beside a kink any curvature can be met, and slopes stay.

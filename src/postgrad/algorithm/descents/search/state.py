@@ -109,6 +109,7 @@ class Carry(NamedTuple):
         jumped: Whether they did not at any look.
         stepped: Whether the last step from the best place was taken.
         steady: Whether the last step met about the curvature that was expected.
+        failed: Whether the last look was at a step that was not taken.
         rested: Whether steps from the best place have nothing left to save.
         idle: Whether the next look is needed by other runs only.
         least: The least value that each part of the draws has seen.
@@ -139,6 +140,7 @@ class Carry(NamedTuple):
     jumped: Bool[Array, ""]
     stepped: Bool[Array, ""]
     steady: Bool[Array, ""]
+    failed: Bool[Array, ""]
     rested: Bool[Array, ""]
     idle: Bool[Array, ""]
     least: Float[Array, " P"]
