@@ -17,19 +17,20 @@ SOON = ("xla_cpu_use_fusion_emitters", False)
 FEW_PARTS = ("xla_cpu_parallel_codegen_split_count", 4)
 # How much is optimised: 0 is nothing.
 LEVEL = "xla_backend_optimization_level"
+_HOW_FAR = (LEVEL, FEW_PARTS[0])
 
 
 def known(*options: tuple[str, Any]) -> dict[str, Any]:
     """Those options that this version of XLA has, for the device that computes."""
     if jax.default_backend() != "cpu":
         return {}
-    # All versions have it; whoever has asked JAX for the least gets that.
-    least = jax.config.read("jax_disable_most_optimizations")
-    levels = {name: value for name, value in options if name == LEVEL and not least}
-    others = tuple(option for option in options if option[0] != LEVEL)
-    if not _are_accepted(*others):
-        others = tuple(option for option in others if _are_accepted(option))
-    return dict(others) | levels
+    if jax.config.read("jax_disable_most_optimizations"):  # whoever asks JAX for the least gets it
+        options = tuple(option for option in options if option[0] not in _HOW_FAR)
+    # All versions have the level.
+    tried = tuple(option for option in options if option[0] != LEVEL)
+    if _are_accepted(*tried):
+        return dict(options)
+    return {name: value for name, value in options if name == LEVEL or _are_accepted((name, value))}
 
 
 @functools.cache
