@@ -21,6 +21,7 @@ from postgrad.algorithm.descents.search.local_step import (
 from postgrad.algorithm.descents.search.looks import Kind, Seen, tame
 from postgrad.algorithm.descents.search.state import Carry
 from postgrad.algorithm.sampled_objective import Reading
+from postgrad.numerics.every_run import unless_idle
 
 # The least curvature of a single theta's cost, as a share of that of all.
 _STRAIGHTEST = 0.25
@@ -52,9 +53,8 @@ def with_lanes(on: Ground, carry: Carry, after: Carry, seen: Seen, reading: Read
         values = jnp.where(scout, own, seen.parts[on.part])
         slopes = jnp.where(scout, told.slopes, seen.part_slopes[on.part])
         lanes = _after(on, carry, values, slopes)
-        idle = carry.idle
         return after._replace(
-            lanes=jax.tree.map(lambda new, old: jnp.where(idle, old, new), lanes, carry.lanes),
+            lanes=unless_idle(carry.idle, lanes, carry.lanes),
             level=level,
             scouted=jax.tree.map(lambda new, old: jnp.where(begins, new, old), told, carry.scouted),
         )

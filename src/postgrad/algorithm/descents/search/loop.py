@@ -23,6 +23,7 @@ from postgrad.algorithm.descents.search.next_look import with_next_look
 from postgrad.algorithm.descents.search.places import GROUPS
 from postgrad.algorithm.descents.search.state import Carry, Held, Promising
 from postgrad.algorithm.sampled_objective import Draws, Reading
+from postgrad.numerics.every_run import unless_idle
 from postgrad.numerics.small_matrices import times
 
 _SAME = 0.7  # the logarithm of a factor of two
@@ -134,10 +135,14 @@ def _change_of_curvature(on: Ground, carry: Carry, after: Carry, seen: Seen) -> 
 
 def _unless_idle(carry: Carry, after: Carry) -> Carry:
     """What is known after a look; as before it, if other runs alone needed the look."""
-    # By itself, `where` would make the number of the look one of each run.
-    return jax.tree.map(
-        lambda new, old: old if new is old else jnp.where(carry.idle, old, new), after, carry
-    )
+    new, structure = jax.tree.flatten(after)
+    old = jax.tree.leaves(carry)
+    # What has not changed stays as it is: the number of the look is the same in all runs.
+    changed = [i for i, leaf in enumerate(new) if leaf is not old[i]]
+    chosen = unless_idle(carry.idle, [new[i] for i in changed], [old[i] for i in changed])
+    for i, leaf in zip(changed, chosen, strict=True):
+        new[i] = leaf
+    return jax.tree.unflatten(structure, new)
 
 
 def _is_bent(on: Ground, carry: Carry, seen: Seen) -> Bool[Array, ""]:

@@ -102,10 +102,9 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
     look = look._replace(at=lax.switch(which, [branch for _, branch in branches]))
     # The first look of single thetas is at the best place, and so is what they have left to save.
     rested = rested | (look.is_of(Kind.SCOUT) & (look.turn > 0) & _scouts_rest(carry))
-    carry = carry._replace(look=look, candidate=candidate, rested=rested)
     over = look.is_of(Kind.SCOUT) & in_every_run(rested)
-    number = jnp.where(over, on.schedule.ends[Kind.SCOUT], look.number).astype(jnp.int32)
-    carry = carry._replace(look=on.schedule.look(number, look.at))
+    look = look._replace(kind=jnp.where(over, Kind.END, look.kind).astype(jnp.int32))
+    carry = carry._replace(look=look, candidate=candidate, rested=rested)
     return carry._replace(idle=_is_idle(on, carry))
 
 
