@@ -109,7 +109,10 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
 
 
 def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
-    """Whether a step, not shortened, by a curvature that proved right, saves next to nothing."""
+    """Whether a step saves next to nothing.
+
+    One that is not shortened, by a curvature that proved right; or one after a step that failed.
+    """
     held, lane = carry.held, carry.held.lane
     ahead = saving(lane, carry.matrix, step)
     off = held.slopes - jnp.mean(held.slopes, axis=0)
