@@ -17,5 +17,5 @@ def read_at(objective: SampledObjective, thetas, key, count, x) -> Reading:
 
 def noise(objective: SampledObjective, reading: Reading):
     """The standard error of the slope, as eight groups of rows tell it."""
-    _, slopes = objective.groups(reading, GROUPS)
+    _, slopes = objective.groups(reading, GROUPS, None)
     return jnp.std(slopes, axis=0, ddof=1) / jnp.sqrt(GROUPS)

@@ -53,6 +53,8 @@ class Reading(NamedTuple):
 
 
 Draws = Callable[[Float[Array, "m d"]], Reading]
+# Which rows have the same theta, where that matters.
+Alike = Bool[Array, "m m"] | None
 
 
 class SampledObjective(eqx.Module):
@@ -137,17 +139,47 @@ class SampledObjective(eqx.Module):
 
         return chosen
 
-    def groups(self, reading: Reading, count: int) -> tuple[Array, Array]:
+    def alike(self, thetas: PyTree) -> Alike:
+        """Which rows have the same theta; None for the mean, to which it does not matter.
+
+        A point of a grid may be drawn a hundred times. Its H is one number, and how its rows differ
+        is noise in xi, which other risks than the mean would take for risk: rows that look at the
+        same place and have the same theta share the mean of their costs.
+        """
+        if self.risk.is_mean:
+            return None
+        m = jax.tree.leaves(thetas)[0].shape[0]
+        flat = jnp.concatenate([leaf.reshape(m, -1) for leaf in jax.tree.leaves(thetas)], axis=1)
+        return jnp.all(flat[:, None] == flat, axis=-1) | np.eye(m, dtype=bool)
+
+    def groups(self, reading: Reading, count: int, alike: Alike) -> tuple[Array, Array]:
         """The risk and its gradient by each of some groups of rows, row i in group i mod count."""
         costs = reading.costs.reshape(-1, count)
         gradients = reading.gradients.reshape(-1, count, reading.gradients.shape[1])
-        values = jax.vmap(self.risk.value, in_axes=1)(costs)
-        weights = jax.vmap(self.risk.weights, in_axes=1)(costs)
+        if alike is None:
+            values = jax.vmap(self.risk.value, in_axes=1)(costs)
+            weights = jax.vmap(self.risk.weights, in_axes=1)(costs)
+        else:
+            each = costs.shape[0]
+            own = alike.reshape(each, count, each, count)[:, np.arange(count), :, np.arange(count)]
+            values, weights = jax.vmap(self._pooled, in_axes=(1, 0))(costs, own)
         return values, jnp.sum(weights.T[..., None] * gradients, axis=0)
 
-    def slope(self, reading: Reading) -> Float[Array, " d"]:
+    def slope(self, reading: Reading, alike: Alike) -> Float[Array, " d"]:
         """Grad F, if all rows looked at one place."""
-        return jnp.sum(self.risk.weights(reading.costs)[:, None] * reading.gradients, axis=0)
+        if alike is None:
+            weights = self.risk.weights(reading.costs)
+        else:
+            weights = self._pooled(reading.costs, alike)[1]
+        return jnp.sum(weights[:, None] * reading.gradients, axis=0)
+
+    def _pooled(
+        self, costs: Float[Array, " m"], alike: Bool[Array, "m m"]
+    ) -> tuple[Float[Array, ""], Float[Array, " m"]]:
+        """The risk, and how much each row counts, if rows that are alike share their mean cost."""
+        shares = alike / jnp.sum(alike, axis=1, keepdims=True)
+        pooled = shares @ costs
+        return self.risk.value(pooled), self.risk.weights(pooled) @ shares
 
     def has_fixed_kinks(self, thetas: PyTree, x: Decision) -> bool:
         """Whether xi has separate values that no decision changes.

@@ -146,7 +146,8 @@ def by_inversion(law: Any) -> Any:
             return ZeroInflated(base, law.gate, validate_args=False)
         case dist.MixtureSameFamily.sample if isinstance(law, dist.MixtureSameFamily):
             parts, mixing = by_inversion(law.component_distribution), law.mixing_distribution
-            if _by_one(parts) and parts.batch_shape == (*law.batch_shape, law.mixture_size):
+            each_of_one = parts.batch_shape == (*law.batch_shape, law.mixture_size)
+            if each_of_one and not parts.event_shape and _by_one(parts):
                 return Mixture(mixing, parts, validate_args=False)
     return law
 

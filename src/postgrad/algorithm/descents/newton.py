@@ -98,6 +98,7 @@ class Newton(Descent):
         def look(at: Array) -> Reading:
             return rows(jnp.asarray(False))(jnp.broadcast_to(at, (m, d)))
 
+        alike = objective.alike(stage.thetas)
         here = look(x.ravel())
         known = _measured(stage, look, here, x, state)
         # Few draws make the same error in slope and curvature: rather what was known before.
@@ -107,7 +108,7 @@ class Newton(Descent):
 
         def body(i: Array, carry: PyTree) -> PyTree:
             at, last, most, slopes = carry
-            slope = objective.slope(look(at))
+            slope = objective.slope(look(at), alike)
             # The last step of a coordinate led beyond the minimum: the next one is shorter.
             most = jnp.where(slope * last > 0.0, 0.5 * jnp.abs(last), most)
             far = jnp.full(d, FAR)
@@ -184,7 +185,8 @@ def _measured(
     d, fresh, objective = x.size, float(stage.plan.total), stage.objective
     before = jnp.minimum(state.count, _PATIENCE)
     weight = jnp.where(state.count > 0, fresh / (fresh + before), 1.0)
-    slope = objective.slope(here)
+    alike = objective.alike(stage.thetas)
+    slope = objective.slope(here, alike)
     squares = jnp.mean(jnp.square(here.gradients), axis=0) * stage.plan.samples[1]
     squares = state.squares + weight * (squares - state.squares)
     state = eqx.tree_at(lambda track: track.squares, state, squares)
@@ -201,7 +203,7 @@ def _measured(
         # Downhill, where the minimum is and costs bend, unless the feasible set ends there.
         down = (slope[i] <= 0.0) == (jnp.arange(2) == 0)
         way = ways[jnp.argmax(jnp.where(down, 1.0, 0.5) * far)].ravel()
-        return way, objective.slope(look(x.ravel() + way)) - slope
+        return way, objective.slope(look(x.ravel() + way), alike) - slope
 
     ways, changes = jax.vmap(probe)(index)
     # Least squares: A way_k = change_k, nearest to what is known already.

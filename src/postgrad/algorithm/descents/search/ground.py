@@ -87,6 +87,7 @@ class Ground:
         recalls: Whether the stage looks at places that are remembered and new: where it scans, F
             may have several valleys, or the posterior has moved far.
         believed: Mean and standard deviation of theta: see `believed`.
+        alike: Which rows have the same theta: see `SampledObjective.alike`.
         schedule: How many looks of each kind it takes.
         places: Where a scan looks.
         patience: How many steps there are at most, unless the minimum is far off.
@@ -131,6 +132,7 @@ class Ground:
         t = plan.number
         in_turn = (((t & (t - 1)) == 0) | (t & (_SELDOM - 1) == 0)) & self.has_values
         self.believed = believed(stage.thetas)
+        self.alike = objective.alike(stage.thetas)
         far = self._moved(state)
         moved = (far > _MOVED) & ~state.convex & self.has_values
         self.scans = in_turn | moved

@@ -11,6 +11,7 @@ from postgrad.algorithm.decision_uncertainty import Scouted
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.local_step import (
     FAR,
+    FLATTEST,
     Between,
     Lane,
     after_look,
@@ -103,7 +104,7 @@ def _after(on: Ground, carry: Carry, values: Float[Array, " L"], slopes: Array) 
         lanes = jax.tree.map(lambda new, old: jnp.where(steps, new, old), known, lanes)
     spacing = on.in_scan(on.places.apart, look)
     fresh = (scan & lower)[:, None]
-    guess = jnp.maximum(jnp.abs(slopes) / spacing, 1e-300)
+    guess = jnp.maximum(jnp.abs(slopes) / spacing, FLATTEST)
     guess = raised(guess, spacing, alone=on.objective.additive)
     bend = jnp.where(fresh, guess, lanes.bend)
     # At a kink any curvature can be met; that of the last steps must not hold thetas fast.

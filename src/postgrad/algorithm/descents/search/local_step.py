@@ -12,6 +12,7 @@ from postgrad.numerics.small_matrices import positive_inverse, positive_solve, t
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 FAR = 1e150  # no limit; and a square that is still a number
+FLATTEST = 1e-200  # the least curvature of a cost that is flat everywhere, as of whole numbers
 # One look changes a curvature by this factor at most.
 _FASTEST = 100.0
 _SHORTEST = 1e-9  # the shortest reach, relative to x
@@ -134,7 +135,7 @@ def after_look(
         jnp.where(taken, at, lane.x),
         jnp.where(jnp.any(taken), value, lane.value),
         jnp.where(taken, slope, lane.slope),
-        jnp.clip(bend, 1e-300, FAR),
+        jnp.clip(bend, FLATTEST, FAR),
         jnp.minimum(reach, FAR),
         lane.between,
         lane.across and _crossed(lane, Across(at, value, slope), taken, learns),
@@ -378,7 +379,8 @@ def measured_update(
     values, vectors = jnp.linalg.eigh(0.5 * (new + new.T))
     values = jnp.maximum(jnp.abs(values), _LEAST * jnp.max(jnp.abs(values)))
     new = (vectors * values) @ vectors.T * (root[:, None] * root)
-    return jnp.where(jnp.all(jnp.isfinite(new)), new, matrix)
+    sound = jnp.all(jnp.isfinite(new)) & jnp.all(jnp.diagonal(new) >= FLATTEST)
+    return jnp.where(sound, new, matrix)
 
 
 def _projected(

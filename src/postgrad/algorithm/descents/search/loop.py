@@ -184,13 +184,13 @@ def _is_bent(on: Ground, carry: Carry, seen: Seen) -> Bool[Array, ""]:
 
 def _seen(on: Ground, reading: Reading) -> Seen:
     """What all draws say, and what each group says."""
-    values, slopes = on.objective.groups(reading, on.groups)
-    parts, part_slopes = on.objective.groups(reading, on.parts)
+    values, slopes = on.objective.groups(reading, on.groups, on.alike)
+    parts, part_slopes = on.objective.groups(reading, on.parts, on.alike)
     return Seen(
         values=values,
         slopes=tame(slopes),
         value=jnp.mean(values),
-        slope=tame(on.objective.slope(reading)),
+        slope=tame(on.objective.slope(reading, on.alike)),
         plain=tame(jnp.mean(reading.gradients, axis=0)),
         size=jnp.mean(jnp.abs(reading.costs)),
         parts=parts,
