@@ -231,3 +231,30 @@ def test_newsvendor_by_brute_force(name):
     assert value == pytest.approx(least, rel=0.01)
     neutral = brute_force(np.mean)[0]
     assert x < neutral - 0.2  # and it is another decision than that of the mean
+
+
+def test_of_few_thetas_noise_is_not_risk():
+    """A point of a grid has one H, however often it is drawn: half of the draws have each here.
+
+    With revenue and a fine for a stock-out, 16 draws of xi say little about H. The worst tenth of
+    these draws would be that of noise, and the order far too careful.
+    """
+    levels = np.array([60.0, 80.0])
+    problem = pg.Problem(
+        lambda x, xi: 10 * x - 12 * jnp.minimum(x, xi) + 400.0 * (xi > x),
+        lambda x, theta: dist.Normal(theta, 8.0),
+        pg.feasible.Box(0.0, 150.0),
+    )
+
+    def expected(x):
+        z = (x - levels) / 8.0
+        short = 8.0 * (stats.norm.pdf(z) - z * stats.norm.sf(z))
+        return 10 * x - 12 * (levels - short) + 400.0 * stats.norm.sf(z)
+
+    agent = pg.Agent(problem, pg.beliefs.Grid(levels), x=70.0, risk=pg.risks.CVaR(0.9))
+    for _ in range(3):
+        agent.observe([70.0])  # as likely under both
+    # Both are likely: the worst tenth is that of the worse theta.
+    places = np.linspace(50.0, 120.0, 7001)
+    least = min(expected(x).max() for x in places)
+    assert expected(float(agent.decision)).max() <= least + 0.01 * abs(least)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 import postgrad as pg
 from postgrad.monitoring.progress_warnings import ConvergenceWarning
@@ -325,3 +325,48 @@ def test_parts_of_one_product_are_ordered_together():
         excess = prices @ x - 2.5 * prices.sum() * sold[0] - least
         if t >= 5 and excess > 0.05 * abs(least):
             assert any(issubclass(one.category, ConvergenceWarning) for one in said), t
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_whole_numbers_of_three_decisions(seed):
+    """Nurses of two wards, and floaters: F is flat between jumps, and has no curvature at all."""
+    levels = np.array([3.0, 7.0, 12.0, 18.0])
+    thetas = np.stack(np.meshgrid(levels, levels), axis=-1).reshape(-1, 2)
+
+    def pay(x, work, over):
+        short = [over(work[..., i] - x[i], 0.0) for i in (0, 1)]
+        return 3 * x[0] + 3 * x[1] + 3.4 * x[2] + 9 * over(short[0] + short[1] - x[2], 0.0)
+
+    problem = pg.Problem(
+        lambda x, work: pay(jnp.floor(x), work, jnp.maximum),
+        lambda x, theta: dist.Poisson(theta).to_event(1),
+        pg.feasible.Box(np.zeros(3), np.full(3, 30.0)),
+    )
+    rng = np.random.default_rng(seed)
+    agent = pg.Agent(problem, pg.beliefs.Grid(thetas), x=30 * rng.random(3))
+    truth = thetas[rng.integers(16)]
+    for _ in range(6):
+        agent.observe(rng.poisson(truth, (2, 2)).astype(float))
+    which = rng.choice(16, 20_000, p=special.softmax(agent.belief.log_weights))
+    work = rng.poisson(thetas[which]).astype(float)
+    near = np.floor(agent.decision)[:, None] + np.arange(-3, 4)
+    places = np.stack(np.meshgrid(*np.maximum(near, 0.0)), axis=-1).reshape(-1, 3)
+    best = min(pay(x, work, np.maximum).mean() for x in places)
+    assert pay(np.floor(agent.decision), work, np.maximum).mean() <= 1.05 * best
+
+
+def test_a_mixture_of_vectors_is_drawn_as_it_is():
+    """A call comes from one of three towns; each is drawn from two numbers, not from one."""
+    towns = np.array([[20.0, 20.0], [80.0, 30.0], [40.0, 90.0]])
+    problem = pg.Problem(
+        lambda x, call: jnp.sum(jnp.square(x - call)),
+        lambda x, theta: dist.MixtureSameFamily(
+            dist.Categorical(probs=theta), dist.Normal(jnp.asarray(towns), 2.0).to_event(1)
+        ),
+        pg.feasible.Box(np.zeros(2), np.full(2, 100.0)),
+    )
+    shares = np.array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])
+    agent = pg.Agent(problem, pg.beliefs.Grid(shares), x=[50.0, 50.0])
+    agent.observe(towns[[0, 0, 1]])
+    expected = special.softmax(agent.belief.log_weights) @ shares @ towns
+    np.testing.assert_allclose(agent.decision, expected, atol=1.5)
