@@ -123,7 +123,7 @@ def points():
                 only_marginals=only_marginals,
             )
             point = read_at(land, draw_thetas(belief, key, 1), key, 1024, X)
-            found.append((jnp.mean(point.costs), land.slope(point)))
+            found.append((jnp.mean(point.costs), land.slope(point, None)))
         return found
 
     return jax.tree.map(np.asarray, jax.lax.map(look, random.split(random.key(0), 200)))
