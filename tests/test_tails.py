@@ -14,6 +14,7 @@ import postgrad as pg
 from postgrad.algorithm.gradients import Automatic, Enumerate
 from postgrad.algorithm.sampled_objective import SampledObjective, has_tails
 from postgrad.distributions.counts import Poisson
+from postgrad.distributions.inversion import by_inversion
 from postgrad.numerics import tails
 from postgrad.numerics.lattice_keys import lattice_bits, lattice_keys, mirrored, table_keys
 
@@ -289,3 +290,12 @@ def _mismatch(law, q, x):
     """E [q (S - x)+ + (1 - q) (x - S)+]; E (x - S)+ is an integral of the distribution function."""
     below = integrate.quad(law.cdf, 0.0, x, limit=200)[0]
     return q * (law.mean() - x) + below
+
+
+def test_a_mixture_of_vectors_is_drawn_as_it_is():
+    """Its components take a number for each coordinate; those of a mixture of numbers take one."""
+    likely = dist.Categorical(probs=jnp.asarray([0.6, 0.4]))
+    vectors = dist.MixtureSameFamily(likely, dist.Normal(jnp.zeros((2, 3)), 1.0).to_event(1))
+    assert by_inversion(vectors) is vectors
+    numbers = dist.MixtureSameFamily(likely, dist.Normal(jnp.zeros(2), 1.0))
+    assert by_inversion(numbers) is not numbers
