@@ -23,8 +23,8 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 FIRST, LAST = 10, 100
 ROUNDS = 5
-# A stage of these takes so long that fewer tell as much.
-SLOW = {"queue-rate": 20}
+# A run-stage of these takes so long that fewer tell as much: stages, runs, and how often.
+SLOW = {"queue-rate": (20, 10, 1)}
 
 
 def answer(name: str, runs: int) -> None:
@@ -33,7 +33,8 @@ def answer(name: str, runs: int) -> None:
     from postgrad.research.problems import testbed
 
     instance = testbed()[name]()
-    policy, last = pg.BayesianSGD(instance.problem), SLOW.get(name, LAST)
+    policy = pg.BayesianSGD(instance.problem)
+    last, runs, _ = SLOW.get(name, (LAST, runs, ROUNDS))
 
     def seconds(horizon: int) -> float:
         start = time.process_time()
@@ -62,7 +63,7 @@ def in_trees(trees: list[Path], name: str, runs: int) -> list[float]:
             )
             for tree in trees
         ]  # fmt: skip
-        for _ in range(ROUNDS):
+        for _ in range(SLOW[name][2] if name in SLOW else ROUNDS):
             for i, process in enumerate(processes):
                 print(file=process.stdin, flush=True)
                 least[i] = min(least[i], float(process.stdout.readline()))
