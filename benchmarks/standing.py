@@ -85,7 +85,7 @@ ROWS = [
     Row("intervals/first-batch", "95 % interval, log-normal, outside 90-98 %, by", "<= 0",
         lambda: figures.interval("lognormal", 1)),
     Row("stage-price/mean", "a stage / one by slopes alone, on the mean", "<= 1.25",
-        figures.stage_price, recorded=1.25, noise=0.1),
+        figures.stage_price),
     Row("testbed/share", "problems where the default is best or tied", ">= 1",
         lambda: figures.testbed(
             "newsvendor-1d-dependent", "quadratic-1d-dependent", "pricing-linear")),
