@@ -218,7 +218,7 @@ def test_a_known_specification_is_neither_traced_nor_compiled(shop):
     run, _, (_, hits, misses, traced) = shop
     assert misses > 2
     assert traced > 2
-    # Which two options XLA accepts is not tried again.
+    # Which two sets of options XLA accepts is not tried again.
     assert run("other", other)[1:] == (hits + misses - 2, 0, 0)
 
 
