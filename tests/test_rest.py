@@ -3,8 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from jax import random
+from scipy.special import ndtri
 
 import postgrad as pg
 from postgrad.algorithm.descents.search import loop
@@ -45,6 +47,23 @@ def test_between_kinks_of_single_draws_a_search_rests(steps):
     jax.effects_barrier()
     assert np.all(steps[1:] > 0)
     assert np.sum(steps) <= 90  # 211, if a failed step does not count
+
+
+def test_where_f_is_straight_a_search_does_not_creep(steps):
+    """Once theta is known, F is straight between kinks of draws, and curvature not to be met."""
+    problem = pg.Problem(
+        cost=lambda x, xi: jnp.sum(2.0 * x - 3.0 * jnp.minimum(x, xi)),
+        model=lambda x, theta: dist.Normal(theta * jnp.arange(1.0, 4.0), 1.0).to_event(1),
+        feasible=pg.feasible.Box(0.0, 100.0),
+    )
+    agent = pg.Agent(problem, pg.beliefs.Grid(jnp.arange(5.0, 26.0)), x=jnp.full(3, 20.0))
+    rng = np.random.default_rng(0)
+    for _ in range(HORIZON):
+        agent.observe(10.0 * np.arange(1.0, 4.0) + rng.standard_normal((500, 3)))
+    jax.effects_barrier()
+    best = 10.0 * np.arange(1.0, 4.0) + ndtri(1.0 / 3.0)
+    assert np.allclose(agent.decision, best, atol=0.01)
+    assert np.sum(steps[2:]) <= 60  # 161, if a step that saved nothing does not count
 
 
 def test_what_is_known_of_idle_runs_stays():

@@ -11,6 +11,7 @@ from postgrad.numerics.every_run import in_every_run
 from postgrad.numerics.small_matrices import positive_inverse, positive_solve, times
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
+NOTHING = 1e-9  # what is not worth a step, as a share of the cost
 FAR = 1e150  # no limit; and a square that is still a number
 FLATTEST = 1e-200  # the least curvature of a cost that is flat everywhere, as of whole numbers
 # One look changes a curvature by this factor at most.

@@ -12,6 +12,7 @@ from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.judgement import within_steps
 from postgrad.algorithm.descents.search.local_step import (
     FAR,
+    NOTHING,
     Lane,
     cut,
     next_step,
@@ -111,7 +112,8 @@ def with_next_look(on: Ground, carry: Carry) -> Carry:
 def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""]:
     """Whether a step saves next to nothing.
 
-    One that is not shortened, by a curvature that proved right; or one after a step that failed.
+    One that is not shortened, by a curvature that proved right; or one after a step that failed, or
+    that saved next to nothing itself: where F is straight between kinks, steps would creep on.
     """
     held, lane = carry.held, carry.held.lane
     ahead = saving(lane, carry.matrix, step)
@@ -126,6 +128,9 @@ def _rests(on: Ground, carry: Carry, step: Float[Array, " d"]) -> Bool[Array, ""
     rests = known & (ahead <= _LITTLE * noise + rounding)
     # Between kinks of single draws slopes promise what steps do not keep.
     rests = rests | (carry.explained & carry.failed & (ahead <= _LITTLE_AFTER_FAILURE * noise))
+    if on.has_values:
+        nothing = NOTHING * jnp.abs(lane.value)
+        rests = rests | (carry.explained & (jnp.maximum(carry.saved, ahead) <= nothing))
     if lane.across is None:
         return rests
     # Beside a kink any curvature can be met, and slopes stay.

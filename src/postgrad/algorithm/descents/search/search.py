@@ -23,7 +23,13 @@ from postgrad.algorithm.decision_uncertainty import (
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
 from postgrad.algorithm.descents.search.ground import Ground
 from postgrad.algorithm.descents.search.judgement import NEWS
-from postgrad.algorithm.descents.search.local_step import FAR, quadratic_step, raised, saving
+from postgrad.algorithm.descents.search.local_step import (
+    FAR,
+    NOTHING,
+    quadratic_step,
+    raised,
+    saving,
+)
 from postgrad.algorithm.descents.search.looks import known_error, standard_error
 from postgrad.algorithm.descents.search.loop import look_around
 from postgrad.algorithm.descents.search.places import GROUPS
@@ -43,7 +49,6 @@ from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import Decision
 
 _BLOCKED = 0.5  # the share of single thetas whose steps all failed from which on they tell nothing
-_NOTHING = 1e-9  # what is not worth a step, as a share of the cost
 _SAME_PLACE = 1e-9  # optima that are nearer to each other, relative to x, differ by rounding
 _ROUGHLY = 8  # steps of the quadratic programmes that tell how large simulation noise is
 _RESTLESS, _UNRESOLVED = 0.02, 0.02  # shares of the cost from which on a stage warns
@@ -182,7 +187,7 @@ class Search(Descent):
         # A place may be lower by all draws, and yet not by so much that it was believed.
         gap = jnp.fmax(gap, lane.value - end.lowest)
         ahead = saving(lane._replace(bend=bend), end.matrix, end.step)
-        settled = ahead <= 0.1 * (sigma + noise) + _NOTHING * scale
+        settled = ahead <= 0.1 * (sigma + noise) + NOTHING * scale
         # At kinks, and where the cost jumps, what slopes promise is not to be had.
         downhill = end.stepped & ~end.jumped & ground.has_values
         restless = (ahead > _RESTLESS * scale) & ~settled & downhill
@@ -218,7 +223,7 @@ class Search(Descent):
             stands = jnp.all(end.lanes.x == lane.x, axis=1)
             steps = end.look.at - end.lanes.x
             promised = jax.vmap(saving, in_axes=(0, None, 0))(end.lanes, end.matrix, steps)
-            blocked = stands & (promised > _NOTHING * scale)
+            blocked = stands & (promised > NOTHING * scale)
             blocked = blocked | jnp.all(told.slopes == 0.0, axis=1)  # a plateau
             lost = end.jumped | (jnp.mean(blocked) > _BLOCKED)
             nothing = unknown(x)

@@ -110,6 +110,7 @@ class Carry(NamedTuple):
         stepped: Whether the last step from the best place was taken.
         steady: Whether the last step met about the curvature that was expected.
         failed: Whether the last look was at a step that was not taken.
+        saved: What the last step saved; infinite if the last look was no step.
         rested: Whether steps from the best place have nothing left to save.
         idle: Whether the next look is needed by other runs only.
         least: The least value that each part of the draws has seen.
@@ -141,6 +142,7 @@ class Carry(NamedTuple):
     stepped: Bool[Array, ""]
     steady: Bool[Array, ""]
     failed: Bool[Array, ""]
+    saved: Float[Array, ""]
     rested: Bool[Array, ""]
     idle: Bool[Array, ""]
     least: Float[Array, " P"]
