@@ -56,11 +56,7 @@ gc.set_threshold(50_000, 20, 100)
 # and first of all goes back to the system what compiling has left, half of all the memory that a
 # process takes. Where that cannot be, the limit is then what the process takes, and some more.
 _memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-LEAST_LIMIT, MOST_LIMIT, MORE = (
-    min(max(2.5e9, _memory / 5), 5e9),
-    min(max(4e9, _memory / 4), 6e9),
-    0.25e9,
-)
+LEAST_LIMIT, MOST_LIMIT, MORE = max(2.5e9, _memory / 3), max(4e9, _memory / 3), 0.25e9
 _limit = LEAST_LIMIT
 
 
@@ -180,7 +176,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         mark = item.get_closest_marker("sample")
         if mark and not item.get_closest_marker("slow"):
-            sampled[item.nodeid.partition("[")[0], *mark.args].append(item)
-    for (test, count), cases in sampled.items():
-        for item in set(cases) - set(drawn(test, cases, count)):
+            pool = mark.kwargs.get("of", item.nodeid.partition("[")[0])
+            sampled[pool, *mark.args].append(item)
+    for (pool, count), cases in sampled.items():
+        for item in set(cases) - set(drawn(pool, cases, count)):
             item.add_marker("slow")

@@ -8,6 +8,9 @@ from collections import Counter
 
 import pytest
 
+# Problems that strangers made to break the default; each compiles and solves a problem of its own.
+ATTACK = pytest.mark.sample(8, of="attacks")
+
 
 def members(package: str, base: type) -> list[type]:
     """All final subclasses of `base` defined in the modules of `package`."""

@@ -5,6 +5,7 @@ import warnings
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from rooms import ATTACK
 from scipy import stats
 
 import postgrad as pg
@@ -15,6 +16,7 @@ def setup_cost(x, demand):
     return 30.0 * (x >= 2.0) + 2.0 * x + 6.0 * jnp.maximum(demand - x, 0.0)
 
 
+@ATTACK
 def test_an_order_with_a_fixed_cost_begins_when_demand_has_grown():
     """With four new places a stage, all at random, up to 12 % above the least cost for stages."""
     problem = pg.Problem(
@@ -39,6 +41,7 @@ def test_an_order_with_a_fixed_cost_begins_when_demand_has_grown():
         assert t < 5 or mine < 1.05 * averaged(orders).min(), t
 
 
+@ATTACK
 def test_prices_of_goods_that_nobody_buys_beside_their_bundle():
     """Neither slope nor curvature in two of three prices, and yet a decision at every stage."""
 
@@ -60,6 +63,7 @@ def test_prices_of_goods_that_nobody_buys_beside_their_bundle():
         assert np.all(np.isfinite(agent.decision))
 
 
+@ATTACK
 def test_channels_that_earn_little_unless_they_get_much():
     """Channels that get nothing have no curvature: without a least one, a step was not finite."""
     count, budget, places = 5, 10.0, np.linspace(0.0, 10.0, 201)

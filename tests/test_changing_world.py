@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from rooms import ATTACK
 from scipy import stats
 
 import postgrad as pg
@@ -37,6 +38,7 @@ def levels(seed, low, high, count=36):
     return draw, found[:count]
 
 
+@ATTACK
 @pytest.mark.parametrize("seed", [0, pytest.param(8, marks=pytest.mark.slow)])
 def test_trucks_of_which_each_has_a_price(seed):
     """A staircase of twenty steps. With scans by number alone up to 20 % above the least cost."""
@@ -58,6 +60,7 @@ def test_trucks_of_which_each_has_a_price(seed):
     assert np.max(excesses(problem, belief, 100.0, batches, averaged, places)) < 0.05
 
 
+@ATTACK
 @pytest.mark.parametrize("seed", [2, pytest.param(9, marks=pytest.mark.slow)])
 def test_slopes_that_promise_what_a_jump_takes_back(seed):
     """The other valley is lower than x, but not than where slopes alone would lead: up to 16 %."""
@@ -109,6 +112,7 @@ def depots(count):
     return problem, averaged, places, np.full(2 * count, 50.0) + np.arange(2 * count)
 
 
+@ATTACK
 @pytest.mark.parametrize(("count", "seed"), [(1, 6), (2, 4)])
 def test_depots_where_customers_are_now(count, seed):
     """Valleys that no part of the draws liked best were forgotten by scans: 9 and 18 %."""
@@ -129,6 +133,7 @@ def advertising(x, margin):
     return 12.0 + 23.0 * x + 100.0 * x**2 - margin * (curve - sold)
 
 
+@ATTACK
 @pytest.mark.parametrize(("count", "seed"), [(1, 1), pytest.param(20, 2, marks=pytest.mark.slow)])
 def test_a_cost_that_was_convex_becomes_two_valleys(count, seed):
     """In a market that grows slowly, or in one of twenty parts that all grow: 10 and 11 %."""
@@ -156,6 +161,7 @@ def test_a_cost_that_was_convex_becomes_two_valleys(count, seed):
     assert np.max(excesses(problem, belief, 0.3, batches, averaged, places)) < 0.05
 
 
+@ATTACK
 def test_two_valleys_that_lie_close_together():
     """An eighth of the set apart, and both remembered, as there is a hill between: 20 %."""
     way = np.array([0.7, -0.73]) * 0.04
@@ -185,6 +191,7 @@ def test_two_valleys_that_lie_close_together():
     assert np.max(found) < 0.05
 
 
+@ATTACK
 def test_recipes_for_regimes_that_take_turns():
     """Slopes of one valley must not crowd out the others that are remembered: up to 39 %."""
     recipes = np.random.default_rng(1).uniform(10, 90, (5, 4))

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from rooms import ATTACK
 from scipy import stats
 
 import postgrad as pg
@@ -36,6 +37,7 @@ def items(d, penalty, regimes, rare, seed):
     return problem, belief, averaged
 
 
+@ATTACK
 @pytest.mark.parametrize(
     ("d", "penalty", "regimes", "rare"),
     [

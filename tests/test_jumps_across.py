@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from rooms import ATTACK
 from scipy import stats
 
 import postgrad as pg
@@ -50,6 +51,7 @@ def generators(d, seed):
     return problem, excess
 
 
+@ATTACK
 @pytest.mark.parametrize(
     ("d", "seed", "start"),
     [(6, 1005, 0.0), pytest.param(4, 1001, 50.0, marks=pytest.mark.slow)],

@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 import pytest
 import scipy.special as special
 from jax import random
+from rooms import ATTACK
 from scipy import stats
 from scipy.interpolate import make_interp_spline
 
@@ -257,6 +258,7 @@ def test_normal_draws_are_those_of_numpyro():
         np.testing.assert_array_equal(draws, law.sample(key, (5,)))
 
 
+@ATTACK
 def test_an_order_for_one_day_in_a_thousand_of_gamma_demand():
     """Independent draws were off by a third of a standard deviation, without a word."""
     ratio, demand = 0.999, stats.gamma(0.5, scale=200.0)

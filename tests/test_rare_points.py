@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from rooms import ATTACK
 
 import postgrad as pg
 from postgrad.algorithm.sampled_objective import draw_thetas
@@ -28,6 +29,7 @@ def averaged(belief, x):
     return PRICE * np.atleast_1d(x) + tails @ np.asarray(belief.probabilities)
 
 
+@ATTACK
 def test_a_catastrophe_of_one_in_two_thousand():
     """Drawn as often as it is, the regime is missed: four fifths too dear, without a word."""
     agent = pg.Agent(COVER, pg.beliefs.Grid(REGIMES, prior=[0.9995, 0.0005]), x=5.0)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from rooms import ATTACK
 from scipy import optimize, special, stats
 
 import postgrad as pg
@@ -15,6 +16,7 @@ from postgrad.monitoring.progress_warnings import ConvergenceWarning
 CENTRES = np.array([10.0, 35.0, 60.0, 85.0])
 
 
+@ATTACK
 def test_a_valley_that_emerges_between_scans_is_found():
     """The prior is for the first centre; data are of the third, which overtakes it in time."""
     problem = pg.Problem(
@@ -157,7 +159,7 @@ def test_an_interval_that_slopes_cannot_find_is_none():
     assert "between" not in str(agent.explain())
 
 
-@pytest.mark.sample(1)
+@ATTACK
 @pytest.mark.parametrize(("under", "after", "most"), [(99.0, 400, 1000.0), (19.0, 150, 300.0)])
 def test_a_world_that_changes_is_followed_at_once(under, after, most):
     """The minimum moves by many widths of its valley, and its kink lets no slope vanish."""
@@ -225,6 +227,7 @@ def _least_on_simplex(slope, matrix):
     return found.fun / 100
 
 
+@ATTACK
 def test_decisions_at_a_kink_are_averaged_once_the_posterior_has_settled():
     """Each stage's draws resolve a kink no better than their spacing; stages together do."""
     problem = pg.Problem(
@@ -276,6 +279,7 @@ def test_of_two_segments_the_better_one_is_served_or_it_is_said(seed):
             assert any(issubclass(one.category, ConvergenceWarning) for one in said), t
 
 
+@ATTACK
 def test_an_auction_that_few_bids_win_is_solved_or_it_is_said():
     """One bid in a thousand wins: all draws together know the cost to no better than 15 %."""
     problem = pg.Problem(
@@ -327,6 +331,7 @@ def test_parts_of_one_product_are_ordered_together():
             assert any(issubclass(one.category, ConvergenceWarning) for one in said), t
 
 
+@ATTACK
 @pytest.mark.parametrize("seed", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_whole_numbers_of_three_decisions(seed):
     """Nurses of two wards, and floaters: F is flat between jumps, and has no curvature at all."""

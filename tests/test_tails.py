@@ -8,6 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from rooms import ATTACK
 from scipy import integrate, stats
 
 import postgrad as pg
@@ -246,6 +247,7 @@ def test_points_of_several_numbers_are_distributed_as_their_weights_say(d):
     assert np.min(np.mean(beyond, axis=0)) > 3 * 0.001 * rows * columns
 
 
+@ATTACK
 @pytest.mark.parametrize("shape", [0.3, pytest.param(5.0, marks=pytest.mark.slow)])
 def test_a_far_fractile_of_a_sum_is_found(shape):
     """Four Gamma numbers add up to one. Without draws in the tails it is up to 44 % too dear."""
@@ -262,6 +264,7 @@ def test_a_far_fractile_of_a_sum_is_found(shape):
         assert _mismatch(total, q, agent.decision) < 1.05 * _mismatch(total, q, total.ppf(q))
 
 
+@ATTACK
 @pytest.mark.parametrize("q", [0.9999, pytest.param(0.985, marks=pytest.mark.slow)])
 def test_a_far_fractile_of_a_mixture_is_found(q):
     """On 3 days of 100 a bulk order; the wider component has both tails."""
