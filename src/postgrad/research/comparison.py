@@ -1,5 +1,6 @@
 """Several policies in one world, on the same random numbers."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from postgrad.research import rivals
 from postgrad.research.problems import Instance
 from postgrad.research.progress import RunStages, silent
 from postgrad.research.rivals import BENCHMARK, Entrant
+from postgrad.research.side_by_side import side_by_side
 
 # Mean differences below this share of the initial regret are rounding errors of the expected cost.
 _ROUNDING = 1e-9
@@ -162,10 +164,12 @@ def compare(
     size = instance.batch_size if batch_size is None else batch_size
     settings = {**as_counts(runs=runs, horizon=horizon, batch_size=size), "seed": seed}
     counter = RunStages(progress, len(chosen) * settings["runs"] * settings["horizon"])
-    results = {
-        name: counter.simulate(name, instance, *entrant, **settings)
+    jobs = {
+        name: functools.partial(counter.simulate, name, instance, *entrant, **settings)
         for name, entrant in chosen.items()
     }
+    done = dict(side_by_side(jobs, counter))
+    results = {name: done[name] for name in chosen}
     lost = {name: result.diverged_by_stage() for name, result in results.items()}
     errors = {name: result.errors(instance.x_star) for name, result in results.items()}
     regrets = {name: _regrets(instance, result.decisions) for name, result in results.items()}
