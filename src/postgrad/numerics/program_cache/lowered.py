@@ -3,29 +3,29 @@
 To find a compiled program on disk, JAX must have traced its function and lowered it to StableHLO:
 Python, which takes most of the time of a process whose compiled programs are all kept. What is
 lowered is determined by postgrad's sources, the versions of the packages that it calls, JAX's
-configuration, and the structure of the arguments. If all of these can be told (`structure`), the
-lowered program is kept under them, beside the compiled ones.
+configuration, the structure of the arguments, and what the user's own functions answered while the
+program was traced. If all of these can be told (`structure`, `own_functions`), the lowered program
+is kept under them, beside the compiled ones.
 
-XLA may round differently where one program is called by another. So a program that could be kept is
-always called in the form in which it is kept: results do not depend on whether it is kept, or was
-found.
+A program that is found becomes the body of the one that asked for it, operation by operation, as if
+it had been traced there. So results do not depend on whether programs are kept.
 """
 
 import contextlib
-import dataclasses
 import functools
 import json
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 import jax
-import jax.export
-import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
+from jaxlib.mlir import ir
 
 from postgrad.numerics.program_cache.entry import Entry
+from postgrad.numerics.program_cache.keeping import files_in_use
+from postgrad.numerics.program_cache.known_call import KnownCall
 from postgrad.numerics.program_cache.structure import NoDescriptionError, described, rebuilt
 
 P = ParamSpec("P")
@@ -35,6 +35,8 @@ R = TypeVar("R")
 _FOREIGN = (NoDescriptionError, TypeError, ValueError)
 # How many bytes tell the length of the header.
 _LENGTH = 4
+# Each program has an operation that places a random key on its device.
+_PLACED = "sdy.sharding_constraint"
 
 
 def kept(function: Callable[..., R], *about: Any) -> Callable[..., R]:
@@ -51,20 +53,18 @@ def kept(function: Callable[..., R], *about: Any) -> Callable[..., R]:
 
     @functools.wraps(function)
     def lowered(*arguments: Any) -> R:
-        leaves, structure = jax.tree.flatten(arguments)
-        arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
-
-        def of_arrays(*arrays: Any) -> R:
-            given = iter(arrays)
-            full = [next(given) if isinstance(leaf, jax.Array) else leaf for leaf in leaves]
-            return function(*about, *jax.tree.unflatten(structure, full))
-
+        if files_in_use() is None:
+            return function(*about, *arguments)
         try:
-            entry = Entry(function, about, arguments)
+            call = KnownCall(function, about, arguments)
         except NoDescriptionError:
-            return of_arrays(*arrays)
-        program = _read(entry, arrays) or _lowered(entry, of_arrays, arrays)
-        return of_arrays(*arrays) if program is None else program(*arrays)
+            return function(*about, *arguments)
+        arrays = [leaf for leaf in jax.tree.leaves(arguments) if isinstance(leaf, jax.Array)]
+        for entry in call.entries():
+            if (program := _read(entry)) is not None:
+                return program(arrays)
+        program = None if call.is_hopeless() else _lowered(call, function, arrays)
+        return function(*about, *arguments) if program is None else program(arrays)
 
     return lowered
 
@@ -96,93 +96,108 @@ def _as_array(leaf: Any) -> Any:
 
 
 def _lowered(
-    entry: Entry, function: Callable[..., Any], arrays: list[jax.Array]
-) -> Callable[..., Any] | None:
-    """The program of a function, which is traced here, and kept; None if it cannot be kept."""
-    results: list[Any] = []
+    call: KnownCall, function: Callable[..., Any], arrays: list[jax.Array]
+) -> Callable[[list[jax.Array]], Any] | None:
+    """The program of a function, which is traced here, and kept if all about it can be told.
+
+    None if it has effects, or arrays of its own as arguments.
+    """
+    structures: list[Any] = []
+    about, arguments = call.listening()
+    leaves, structure = jax.tree.flatten(arguments)
 
     def flat(*arrays: Any) -> list[Any]:
-        leaves, structure = jax.tree.flatten(function(*arrays))
-        results.append(structure)
-        return leaves
+        given = iter(arrays)
+        full = [next(given) if isinstance(leaf, jax.Array) else leaf for leaf in leaves]
+        found = function(*about, *jax.tree.unflatten(structure, full))
+        results, of_results = jax.tree.flatten(found)
+        structures.append(of_results)
+        return results
 
-    try:
-        program = jax.export.export(jax.jit(flat))(*_shapes(arrays))
-    except Exception:
-        if not results:  # the function's own error
-            raise
+    traced = jax.jit(flat, keep_unused=True).trace(*_shapes(arrays))
+    module = traced.lower().compiler_ir("stablehlo")
+    inputs = _body(module.body.operations, "main").arguments
+    if traced.jaxpr.effects or len(inputs) != len(arrays):
         return None
-    if program.ordered_effects or program.unordered_effects or program.uses_global_constants:
-        return None
-    shapes = jax.tree.unflatten(results[0], _shapes(program.out_avals))
-    try:
-        header = json.dumps([described(shapes), program.module_kept_var_idx]).encode()
+    used = [i for i, value in enumerate(inputs) if any(True for _ in value.uses)]
+    shapes = jax.tree.unflatten(structures[0], _shapes(traced.jaxpr.out_avals))
+    code = mlir.module_to_bytecode(module)
+    with contextlib.suppress(*_FOREIGN):  # arrays of random keys, say, have no plain type
+        header = json.dumps([described(shapes), used]).encode()
         restored = jax.tree.structure(rebuilt(json.loads(header)[0]))
-    except _FOREIGN:  # arrays of random keys, say, have no plain type
-        return None
-    if restored != results[0]:
-        return None
-    length = len(header).to_bytes(_LENGTH, "little")
-    content = length + header + bytes(program.mlir_module_serialized)
-    entry.put(content)
-    return _called(content, arrays)
+        if restored == structures[0] and (entry := call.entry_of_answers()) is not None:
+            entry.put(len(header).to_bytes(_LENGTH, "little") + header + code)
+    return _program(code, used, shapes)
 
 
-def _read(entry: Entry, arrays: list[jax.Array]) -> Callable[..., Any] | None:
+def _read(entry: Entry) -> Callable[[list[jax.Array]], Any] | None:
     """The program that is kept; None if there is none."""
     content = entry.get()
     if content is None:
         return None
+    end = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
     with contextlib.suppress(*_FOREIGN):
-        return _called(content, arrays)
+        shapes, used = json.loads(content[_LENGTH:end])
+        return _program(content[end:], used, rebuilt(shapes))
     return None
 
 
-def _called(content: bytes, arrays: list[jax.Array]) -> Callable[..., Any]:
-    """The program of a file, to be called with arrays like these.
+def _program(code: bytes, used: list[int], shapes: Any) -> Callable[[list[jax.Array]], Any]:
+    """A lowered program, to be called while another one is traced."""
+    leaves, structure = jax.tree.flatten(shapes)
 
-    JAX reads and writes an `Exported` by a package that does not come with it. So the module is put
-    into an `Exported` of the same arguments and results, which computes nothing.
-    """
-    end = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
-    shapes, used = json.loads(content[_LENGTH:end])
-    leaves, structure = jax.tree.flatten(rebuilt(shapes))
-
-    def program(*_: Any) -> list[Any]:
-        return [jnp.zeros(leaf.shape, leaf.dtype) for leaf in leaves]
-
-    exported = dataclasses.replace(
-        jax.export.export(jax.jit(program))(*_shapes(arrays[i] for i in used)),
-        mlir_module_serialized=content[end:],
-        module_kept_var_idx=tuple(range(len(used))),
-    )
-
-    def call(*arrays: Any) -> Any:
+    def call(arrays: list[jax.Array]) -> Any:
         given = [arrays[i] for i in used]
-        found = _program.bind(*given, call=exported.call, results=tuple(leaves))
+        found = _inserted.bind(*given, code=code, used=tuple(used), results=tuple(leaves))
         return jax.tree.unflatten(structure, found)
 
     return call
 
 
-# JAX binds what a program returns to its device if it sees that it calls an `Exported`, and would
-# compile all that take it a second time. So the call is seen only when the program is lowered.
-_program = Primitive("postgrad_program")
-_program.multiple_results = True
+_inserted = Primitive("postgrad_program")
+_inserted.multiple_results = True
 
 
-def _results(*_: Any, call: Any, results: tuple[jax.ShapeDtypeStruct, ...]) -> list[Any]:
-    del call
-    return [jax.core.ShapedArray(result.shape, result.dtype) for result in results]
+def _results(
+    *_: Any, code: bytes, used: tuple[int, ...], results: tuple[jax.ShapeDtypeStruct, ...]
+) -> list[Any]:
+    del code, used
+    return [jax.core.ShapedArray(r.shape, r.dtype, weak_type=r.weak_type) for r in results]
 
 
-def _call(*arrays: Any, call: Callable[..., list[Any]], results: Any) -> list[Any]:
+def _insert(
+    context: Any, *values: ir.Value, code: bytes, used: tuple[int, ...], results: Any
+) -> list[ir.Value]:
+    """Puts the operations of a lowered program where the program at hand is being built."""
     del results
-    return call(*arrays)
+    at_hand, here = context.module_context, ir.InsertionPoint.current
+    name = mlir.merge_mlir_modules(
+        at_hand.module, "kept", ir.Module.parse(code), dst_symtab=at_hand.symbol_table
+    )
+    inner = _body([at_hand.symbol_table[name]], name)
+    for i, value in zip(used, values, strict=True):
+        inner.arguments[i].replace_all_uses_with(value)
+    *operations, end = inner.operations
+    for one in operations:
+        operation = one.operation
+        if operation.name == _PLACED and operation.operands[0] in values:
+            operation.result.replace_all_uses_with(operation.operands[0])
+            continue
+        operation.detach_from_parent()
+        here.insert(operation)
+    found = list(end.operation.operands)
+    at_hand.symbol_table.erase(at_hand.symbol_table[name])
+    return found
 
 
-_program.def_abstract_eval(_results)
-mlir.register_lowering(_program, mlir.lower_fun(_call, multiple_results=True))
+_inserted.def_abstract_eval(_results)
+mlir.register_lowering(_inserted, _insert)
+
+
+def _body(functions: Iterable[Any], name: str) -> Any:
+    """The block of a function of MLIR."""
+    (found,) = (f for f in functions if ir.StringAttr(f.attributes["sym_name"]).value == name)
+    return found.regions[0].blocks[0]
 
 
 def _shapes(arrays: Iterable[Any]) -> list[jax.ShapeDtypeStruct]:

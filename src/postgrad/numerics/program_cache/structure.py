@@ -2,7 +2,7 @@
 
 The text is the same in every process: classes and functions are named, never numbered or hashed. It
 is made of plain parts, and of named things of packages whose code is known (`PACKAGES`). Whatever
-else there is, a lambda or a class of the user's own say, has no description.
+else there is, a lambda or a class of the user's own say, has no description; see `own_functions`.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 # Whoever compares descriptions must know the versions of these packages.
 PACKAGES = ("postgrad", "jax", "jaxlib", "numpyro", "equinox", "optax", "numpy", "builtins")
 
-_PLAIN = (bool, int, float, str, type(None))
+PLAIN = (bool, int, float, str, type(None))
 _TREE = type(jax.tree.structure(0))
 # What a description lists stands behind one of these words.
 _ARRAY, _LEAF, _NAMED, _OBJECT, _STRUCTURE = "array", "leaf", "named", "object", "structure"
@@ -36,6 +36,15 @@ def described(tree: PyTree) -> Any:
     """
     leaves, structure = jax.tree.flatten(tree)
     return [_part(structure), *map(_leaf, leaves)]
+
+
+def is_known(thing: Any) -> bool:
+    """Whether a class or a function is told by its name."""
+    try:
+        name_of(thing)
+    except (NoDescriptionError, AttributeError):  # not all that can be called has a name
+        return False
+    return True
 
 
 def rebuilt(description: Any) -> PyTree:
@@ -59,7 +68,7 @@ def _leaf(leaf: Any) -> Any:
 def _part(value: Any) -> Any:
     """All that a value is; an array that is no leaf of a tree has numbers that count."""
     kind = type(value)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return value
     if value is ...:
         return [_LEAF]
@@ -70,12 +79,12 @@ def _part(value: Any) -> Any:
     if kind is _TREE:
         return [_STRUCTURE, _part(jax.tree.unflatten(value, [...] * value.num_leaves))]
     if isinstance(value, enum.Enum):
-        return [_NAMED, f"{_name(kind)}.{value.name}"]
+        return [_NAMED, f"{name_of(kind)}.{value.name}"]
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        return [_NAMED, _name(value)]
+        return [_NAMED, name_of(value)]
     if (names := _fields(kind)) is not None:
         parts = [[name, _part(getattr(value, name))] for name in names if hasattr(value, name)]
-        return [_OBJECT, _name(kind), *parts]
+        return [_OBJECT, name_of(kind), *parts]
     raise NoDescriptionError(f"{kind.__module__}.{kind.__qualname__}")
 
 
@@ -113,8 +122,12 @@ def _fields(kind: type) -> list[str] | None:
     return [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else None
 
 
-def _name(thing: Any) -> str:
-    """The name under which a class or a function is found in its module."""
+def name_of(thing: Any) -> str:
+    """The name under which a class or a function is found in its module.
+
+    Raises:
+        NoDescriptionError: If that is none of `PACKAGES`, or has another thing of this name.
+    """
     name = f"{thing.__module__}:{thing.__qualname__}"
     if _named(name) is not thing:
         raise NoDescriptionError(f"{name} is another thing")
