@@ -55,24 +55,30 @@ class KnownCall:
         """The parts of the call, with functions that note what they are asked."""
         return put_back(self._parts, self._listeners)
 
-    def entry_of_answers(self) -> Entry | None:
-        """Where to keep what was traced with `listening`; None if not all answers can be told."""
+    def entry_of_answers(self) -> Entry:
+        """Where to keep what was traced with `listening`."""
         if not self._own:
             return self._entry
-        asked = [question for i, heard in enumerate(self._listeners) for question in heard.asked(i)]
-        lists = self._lists()
-        if (found := self._answered(asked)) is None:
-            lists["hopeless"] = [self._code(), *lists["hopeless"]][:_MOST]
-        elif asked not in lists["asked"]:
-            lists["asked"] = [asked, *lists["asked"]][:_MOST]
-        else:
-            return found
-        self._entry.put(json.dumps(lists).encode())
-        return found
+        asked = [
+            [i, question] for i, heard in enumerate(self._listeners) for question in heard.asked
+        ]
+        self._note("asked", asked)
+        return Entry(self._function, *self._parts, answers(self._own, asked))
 
     def is_hopeless(self) -> bool:
         """Whether a call of the same code could not be kept before."""
         return bool(self._own) and self._code() in self._lists()["hopeless"]
+
+    def note_hopeless(self) -> None:
+        """Notes that what this call traces to cannot be kept."""
+        if self._own:
+            self._note("hopeless", self._code())
+
+    def _note(self, name: str, one: Any) -> None:
+        lists = self._lists()
+        if one not in lists[name]:
+            lists[name] = [one, *lists[name]][:_MOST]
+            self._entry.put(json.dumps(lists).encode())
 
     def _answered(self, asked: list[Question]) -> Entry | None:
         try:

@@ -98,9 +98,10 @@ def _as_array(leaf: Any) -> Any:
 def _lowered(
     call: KnownCall, function: Callable[..., Any], arrays: list[jax.Array]
 ) -> Callable[[list[jax.Array]], Any] | None:
-    """The program of a function, which is traced here, and kept if all about it can be told.
+    """The program of a function, which is traced here, and kept.
 
-    None if it has effects, or arrays of its own as arguments.
+    None if it cannot be kept: it has effects, or arrays of its own as arguments, or depends on code
+    that cannot be told.
     """
     structures: list[Any] = []
     about, arguments = call.listening()
@@ -114,20 +115,37 @@ def _lowered(
         structures.append(of_results)
         return results
 
-    traced = jax.jit(flat, keep_unused=True).trace(*_shapes(arrays))
-    module = traced.lower().compiler_ir("stablehlo")
-    inputs = _body(module.body.operations, "main").arguments
-    if traced.jaxpr.effects or len(inputs) != len(arrays):
+    try:
+        traced = jax.jit(flat, keep_unused=True).trace(*_shapes(arrays))
+        module = traced.lower().compiler_ir("stablehlo")
+        inputs = _body(module.body.operations, "main").arguments
+        if traced.jaxpr.effects or len(inputs) != len(arrays):
+            raise NoDescriptionError("effects")
+        used = [i for i, value in enumerate(inputs) if any(True for _ in value.uses)]
+        shapes = jax.tree.unflatten(structures[0], _shapes(traced.jaxpr.out_avals))
+        header, entry = _header(shapes, used), call.entry_of_answers()
+    except NoDescriptionError:
+        call.note_hopeless()
         return None
-    used = [i for i, value in enumerate(inputs) if any(True for _ in value.uses)]
-    shapes = jax.tree.unflatten(structures[0], _shapes(traced.jaxpr.out_avals))
     code = mlir.module_to_bytecode(module)
-    with contextlib.suppress(*_FOREIGN):  # arrays of random keys, say, have no plain type
-        header = json.dumps([described(shapes), used]).encode()
-        restored = jax.tree.structure(rebuilt(json.loads(header)[0]))
-        if restored == structures[0] and (entry := call.entry_of_answers()) is not None:
-            entry.put(len(header).to_bytes(_LENGTH, "little") + header + code)
+    entry.put(len(header).to_bytes(_LENGTH, "little") + header + code)
     return _program(code, used, shapes)
+
+
+def _header(shapes: Any, used: list[int]) -> bytes:
+    """The results of a program as text, and which arrays it takes.
+
+    Raises:
+        NoDescriptionError: If results of this structure cannot be made from text.
+    """
+    header = json.dumps([described(shapes), used]).encode()
+    try:
+        restored: Any = jax.tree.structure(rebuilt(json.loads(header)[0]))
+    except (TypeError, ValueError) as error:  # arrays of random keys, say, have no plain type
+        raise NoDescriptionError("results") from error
+    if restored != jax.tree.structure(shapes):
+        raise NoDescriptionError("results")
+    return header
 
 
 def _read(entry: Entry) -> Callable[[list[jax.Array]], Any] | None:

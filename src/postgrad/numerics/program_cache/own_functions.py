@@ -65,25 +65,24 @@ def put_back(parts: PyTree, own: list[Any]) -> PyTree:
 
 
 class Listener:
-    """A function of the user's own that notes how it is called."""
+    """A function of the user's own that notes what it is asked while a program is traced."""
 
     def __init__(self, function: Own):
         self._function = function
-        self._asked: list[Any] = []
+        self.asked: list[Any] = []
 
     def __call__(self, *arguments: PyTree) -> Any:
-        """What the function returns."""
-        try:
-            question = described(jax.tree.map(_shape, arguments))
-        except NoDescriptionError:
-            question = None
-        if question not in self._asked:
-            self._asked.append(question)
-        return self._function(*arguments)
+        """What the function returns.
 
-    def asked(self, number: int) -> list[Question]:
-        """What was asked of the function of this number; None stands for what cannot be told."""
-        return [[number, question] for question in self._asked]
+        Raises:
+            NoDescriptionError: If its answer cannot be told. Then the program cannot be kept, and
+                need not be traced to the end.
+        """
+        question = described(jax.tree.map(_shape, arguments))
+        if question not in self.asked:
+            _answer(self._function, question)
+            self.asked.append(question)
+        return self._function(*arguments)
 
 
 def answers(own: list[Own], asked: list[Question]) -> list[Any]:
@@ -101,8 +100,6 @@ _answers: weakref.WeakKeyDictionary[Own, dict[str, str]] = weakref.WeakKeyDictio
 def _answer(function: Own, question: Any) -> str:
     known = _answers.setdefault(function, {})
     text = repr(question)
-    if question is None:
-        raise NoDescriptionError(repr(function))
     if text not in known:
         try:
             known[text] = _digest(_told(function, rebuilt(question)))
