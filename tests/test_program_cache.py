@@ -22,6 +22,7 @@ from postgrad.numerics.program_cache import entry, keeping, lowered
 from postgrad.numerics.program_cache.entry import source_digest
 from postgrad.numerics.program_cache.files import ProgramFiles
 from postgrad.numerics.program_cache.folder import own_folder
+from postgrad.numerics.program_cache.outside_code import calls_lapack
 from postgrad.numerics.program_cache.structure import NoDescriptionError, described, rebuilt
 from postgrad.problem import problem
 from postgrad.spec.parts import built
@@ -186,6 +187,36 @@ def test_the_library_keeps_programs_where_it_is_asked_to(tmp_path):
     theirs = str(tmp_path / "theirs")
     assert run(tmp_path / "two", JAX_COMPILATION_CACHE_DIR=theirs)[2] == []
     assert not (tmp_path / "two").exists()
+
+
+LAPACK = """
+import sys
+import jax
+import numpy as np
+import postgrad as pg
+from postgrad.numerics.program_cache import lowered
+from postgrad.numerics.small_matrices import cholesky
+
+pg.cache(sys.argv[1])
+trace = lowered._lowered
+lowered._lowered = lambda *about: print("traced") or trace(*about)
+matrix = np.eye(20) + 0.5
+print(np.abs(jax.jit(lowered.kept(cholesky))(matrix) - np.linalg.cholesky(matrix)).max() < 1e-12)
+"""
+
+
+def test_a_program_that_was_not_lowered_finds_lapack(tmp_path):
+    """JAX looks for LAPACK when it lowers a factorisation: a new process had an address of zero."""
+    assert python(LAPACK, tmp_path).stdout.split() == ["traced", "True"]
+    assert python(LAPACK, tmp_path).stdout.split() == ["True"]
+
+
+def test_programs_that_call_other_code_are_not_kept():
+    def calls_back(x):
+        return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), float), x)
+
+    with pytest.raises(NoDescriptionError, match="calls .*callback"):
+        calls_lapack(jax.jit(calls_back).lower(1.0).compiler_ir())
 
 
 @pytest.fixture(scope="module")

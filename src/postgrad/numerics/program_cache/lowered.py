@@ -26,6 +26,7 @@ from jaxlib.mlir import ir
 from postgrad.numerics.program_cache.entry import Entry
 from postgrad.numerics.program_cache.keeping import files_in_use
 from postgrad.numerics.program_cache.known_call import KnownCall
+from postgrad.numerics.program_cache.outside_code import calls_lapack, prepare_lapack
 from postgrad.numerics.program_cache.structure import NoDescriptionError, described, rebuilt
 
 P = ParamSpec("P")
@@ -123,7 +124,8 @@ def _lowered(
             raise NoDescriptionError("effects")
         used = [i for i, value in enumerate(inputs) if any(True for _ in value.uses)]
         shapes = jax.tree.unflatten(structures[0], _shapes(traced.jaxpr.out_avals))
-        header, entry = _header(shapes, used), call.entry_of_answers()
+        header = _header(shapes, used, calls_lapack(module))
+        entry = call.entry_of_answers()
     except NoDescriptionError:
         call.note_hopeless()
         return None
@@ -132,13 +134,13 @@ def _lowered(
     return _program(code, used, shapes)
 
 
-def _header(shapes: Any, used: list[int]) -> bytes:
-    """The results of a program as text, and which arrays it takes.
+def _header(shapes: Any, used: list[int], lapack: bool) -> bytes:
+    """The results of a program as text, which arrays it takes, and whether it calls LAPACK.
 
     Raises:
         NoDescriptionError: If results of this structure cannot be made from text.
     """
-    header = json.dumps([described(shapes), used]).encode()
+    header = json.dumps([described(shapes), used, lapack]).encode()
     try:
         restored: Any = jax.tree.structure(rebuilt(json.loads(header)[0]))
     except (TypeError, ValueError) as error:  # arrays of random keys, say, have no plain type
@@ -155,7 +157,9 @@ def _read(entry: Entry) -> Callable[[list[jax.Array]], Any] | None:
         return None
     end = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
     with contextlib.suppress(*_FOREIGN):
-        shapes, used = json.loads(content[_LENGTH:end])
+        shapes, used, lapack = json.loads(content[_LENGTH:end])
+        if lapack:
+            prepare_lapack()
         return _program(content[end:], used, rebuilt(shapes))
     return None
 
