@@ -215,7 +215,7 @@ def test_programs_that_call_other_code_are_not_kept():
     def calls_back(x):
         return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), float), x)
 
-    with pytest.raises(NoDescriptionError, match="calls .*callback"):
+    with pytest.raises(NoDescriptionError, match=r"calls .*callback"):
         calls_lapack(jax.jit(calls_back).lower(1.0).compiler_ir())
 
 

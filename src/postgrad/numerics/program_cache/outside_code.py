@@ -1,7 +1,7 @@
 """What a lowered program calls that is not part of it: LAPACK, say.
 
-JAX prepares such code while it lowers the operation that needs it. A program that comes from disk is
-not lowered, so who puts it in place must prepare the code, or the program jumps to address zero.
+JAX prepares such code while it lowers the operation that needs it. A program that comes from disk
+is not lowered, so who puts it in place must prepare the code, or the program jumps to address zero.
 """
 
 import functools
