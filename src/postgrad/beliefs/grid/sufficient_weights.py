@@ -46,7 +46,8 @@ from postgrad.beliefs.grid.natural_parameters import (
     sweep_runs,
     take,
 )
-from postgrad.beliefs.grid.weights import LogWeights, Weights, cumulate, first_mark
+from postgrad.beliefs.grid.picking import pick
+from postgrad.beliefs.grid.weights import LogWeights, Weights, first_mark
 from postgrad.distributions.density import log_density
 from postgrad.distributions.exponential_families import ExponentialFamily, family_of
 from postgrad.numerics.cache_by_shape import compiled
@@ -61,8 +62,6 @@ LARGE, _TRIALS = 4096, 512
 # Points this many nats below the best are left out: (1 - SHARE) gap = 48 nats, of which the
 # tolerance takes 23, are ample for the supremum's excess.
 _GAP = 60.0
-# Running sums are taken over so many numbers at once.
-_PART = 16
 # How many points a block has: few enough for a CPU's caches, many enough to keep a GPU busy.
 _BLOCK = {"cpu": SEARCHED // 8, "elsewhere": SEARCHED}
 
@@ -115,16 +114,11 @@ class SufficientWeights(Weights):
         return batch_statistics(self.family, self.shift, model, first(points), batch)
 
     def pick(self, u: Array) -> tuple[Array, Array]:
-        """Block, leaf and point, each by inversion of the rest of u."""
-        tally, statistics = self.tally, self.statistics[:-1]
-        top = jnp.max(tally.blocks)
+        """Of live points, by inversion."""
+        top = jnp.max(self.tally.blocks)
 
         def one(u: Array) -> Array:
-            block, u = _invert(jnp.exp(tally.blocks - top), u)
-            leaf, u = _invert(jnp.exp(tally.leaves[block] - tally.blocks[block]), u)
-            leaf = block * tally.leaves.shape[1] + leaf
-            row, _ = _invert(jnp.exp(self.live.leaf_log_weights(leaf, statistics) - top), u)
-            return self.live.point(leaf * LEAF + row)
+            return pick(self.live, self.tally, self.statistics[:-1], u)
 
         picked = one(u[0])[None] if u.shape[0] == 1 else jax.vmap(one)(u)
         return picked, top > -jnp.inf
@@ -203,22 +197,6 @@ def _bound(family: ExponentialFamily, since: Float[Array, " k"], tally: Tally) -
     """The largest possible weight of the points left out, relative to the live ones."""
     bound = jnp.exp(family.supremum(since[:-1]) + since[-1] - tally.log_total)
     return jnp.where(since[-1] > -jnp.inf, bound, 0.0)  # zero if no point is left out
-
-
-def _invert(mass: Float[Array, " k"], u: Array) -> tuple[Array, Array]:
-    """The first entry whose running sum exceeds u of the total, and the rest of u within it.
-
-    Of many entries first the part: running sums of n entries are a product with n^2 numbers.
-    """
-    if mass.shape[0] > _PART and mass.shape[0] % _PART == 0:
-        parts = mass.reshape(-1, _PART)
-        part, u = _invert(jnp.sum(parts, axis=1), u)
-        entry, u = _invert(parts[part], u)
-        return part * _PART + entry, u
-    cumulated = cumulate(mass)
-    target = u * cumulated[-1]
-    index = jnp.minimum(jnp.sum(cumulated <= target, dtype=jnp.int32), mass.shape[0] - 1)
-    return index, jnp.clip(1.0 - (cumulated[index] - target) / mass[index], 0.0, 1.0)
 
 
 # Programs for one run or a stack of them along the leading axis.
