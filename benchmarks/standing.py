@@ -70,10 +70,10 @@ class Row:
 
 
 ROWS = [
-    Row("first-decision/readme", "README's example / program by hand", f"<= {BARS['readme']:.0f}",
-        lambda: figures.first_decision("readme"), recorded=3.0),
+    Row("first-decision/readme", "README's example / program by hand", f"<= {BARS['readme']:g}",
+        lambda: figures.first_decision("readme")),
     Row("first-decision/own-law", "own law, particles / program by hand",
-        f"<= {BARS['own law']:.0f}", lambda: figures.first_decision("own law"), recorded=7.4),
+        f"<= {BARS['own law']:g}", lambda: figures.first_decision("own law")),
     Row("limit/quadratics", "worst error / the posterior's best, t >= 10", "<= 1.05",
         lambda: figures.limit(*QUADRATICS, runs=100, horizon=200)),
     Row("limit/newsvendor", "the same, newsvendor-dependent", "<= 1.05",
