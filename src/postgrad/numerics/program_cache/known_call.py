@@ -39,8 +39,8 @@ class KnownCall:
         """
         self._function = function
         self._parts, self._own = taken_out(parts)
-        self._entry = Entry(function, *self._parts)
         self._listeners = [Listener(own) for own in self._own]
+        self._entry = Entry(function, *self._parts)
 
     def entries(self) -> Iterator[Entry]:
         """Where programs of this very call may be kept."""
@@ -63,7 +63,7 @@ class KnownCall:
             [i, question] for i, heard in enumerate(self._listeners) for question in heard.asked
         ]
         self._note("asked", asked)
-        return Entry(self._function, *self._parts, answers(self._own, asked))
+        return Entry(self._function, *self._parts, answers(self._listeners, asked))
 
     def is_hopeless(self) -> bool:
         """Whether a call of the same code could not be kept before."""
@@ -82,7 +82,7 @@ class KnownCall:
 
     def _answered(self, asked: list[Question]) -> Entry | None:
         try:
-            return Entry(self._function, *self._parts, answers(self._own, asked))
+            return Entry(self._function, *self._parts, answers(self._listeners, asked))
         except NoDescriptionError:
             return None
 

@@ -12,7 +12,6 @@ no answer, as text cannot tell that code. Nor have classes of the user's own.
 import dataclasses
 import functools
 import hashlib
-import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
@@ -52,9 +51,11 @@ def taken_out(parts: PyTree) -> tuple[PyTree, list[Own]]:
     def left(leaf: Any) -> Any:
         if not callable(leaf) or isinstance(leaf, type) or is_known(leaf):
             return leaf
-        if leaf not in own:
-            own.append(leaf)
-        return Left(own.index(leaf))
+        for number, known in enumerate(own):
+            if leaf is known:
+                return Left(number)
+        own.append(leaf)
+        return Left(len(own) - 1)
 
     return jax.tree.map(left, parts), own
 
@@ -65,10 +66,18 @@ def put_back(parts: PyTree, own: list[Any]) -> PyTree:
 
 
 class Listener:
-    """A function of the user's own that notes what it is asked while a program is traced."""
+    """A function of the user's own, and its answers as they are now.
+
+    They are good for one program: what the function refers to, a price say, may change before the
+    next one is traced.
+
+    Attributes:
+        asked: What it was asked while it stood in for the function.
+    """
 
     def __init__(self, function: Own):
         self._function = function
+        self._answers: dict[str, str] = {}
         self.asked: list[Any] = []
 
     def __call__(self, *arguments: PyTree) -> Any:
@@ -80,34 +89,35 @@ class Listener:
         """
         question = described(jax.tree.map(_shape, arguments))
         if question not in self.asked:
-            _answer(self._function, question)
+            self.answer(question)
             self.asked.append(question)
         return self._function(*arguments)
 
+    def answer(self, question: Any) -> str:
+        """A digest of the answer to a question.
 
-def answers(own: list[Own], asked: list[Question]) -> list[Any]:
+        Raises:
+            NoDescriptionError: If there is none that can be told.
+        """
+        text = repr(question)
+        if text not in self._answers:
+            try:
+                told = _told(self._function, rebuilt(question))
+            except NoDescriptionError:
+                raise
+            except Exception as error:  # its own, at arguments that it may not be meant for
+                raise NoDescriptionError(repr(error)) from error
+            self._answers[text] = _digest(told)
+        return self._answers[text]
+
+
+def answers(listeners: list[Listener], asked: list[Question]) -> list[Any]:
     """The questions, and a digest of the answer to each.
 
     Raises:
         NoDescriptionError: If a function has no answer that can be told.
     """
-    return [[number, question, _answer(own[number], question)] for number, question in asked]
-
-
-_answers: weakref.WeakKeyDictionary[Own, dict[str, str]] = weakref.WeakKeyDictionary()
-
-
-def _answer(function: Own, question: Any) -> str:
-    known = _answers.setdefault(function, {})
-    text = repr(question)
-    if text not in known:
-        try:
-            known[text] = _digest(_told(function, rebuilt(question)))
-        except NoDescriptionError:
-            raise
-        except Exception as error:  # its own, at arguments that it may not be meant for
-            raise NoDescriptionError(repr(error)) from error
-    return known[text]
+    return [[number, question, listeners[number].answer(question)] for number, question in asked]
 
 
 def _told(function: Own, arguments: tuple[Any, ...]) -> Any:
