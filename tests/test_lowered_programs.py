@@ -12,6 +12,7 @@ from test_program_cache import DAMAGES, LIMIT, files_in, python
 
 import postgrad as pg
 from postgrad.algorithm.descents.descent import Doubt
+from postgrad.beliefs.sampled.markov_moves import spread_of
 from postgrad.distributions.counts import Poisson, poisson_quantile
 from postgrad.engine.packing import Kind, Layout, Packed
 from postgrad.numerics.program_cache import entry, keeping, lowered
@@ -180,3 +181,11 @@ def test_checks_can_be_vectorised(tmp_path, monkeypatch):
     box, points = pg.feasible.Box(0.0, 1.0), np.linspace(-1.0, 3.0, 5)
     found = jax.vmap(lambda x: problem._nearest(box, x[None])[0])(points)
     np.testing.assert_array_equal(found, np.clip(points, 0.0, 1.0))
+
+
+@pytest.mark.parametrize(("dimension", "calls"), [(2, False), (8, False), (9, True)])
+def test_few_dimensions_are_not_left_to_lapack(dimension, calls):
+    """Its threads stay awake for a while after each call, which takes more than the call."""
+    z = np.zeros((20, dimension))
+    module = jax.jit(lambda z: spread_of(z, z[:, 0]).whiten(z)).lower(z).compiler_ir()
+    assert calls_lapack(module) == calls

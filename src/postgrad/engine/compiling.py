@@ -32,6 +32,8 @@ from postgrad.numerics.program_cache.compiler_options import (
 _SOON = (SUMS_IN_PLACE, SUMS_AT_ONCE, SOON, FEW_PARTS)
 # A belief and a batch with so many numbers are small.
 _SMALL = 8192
+# Objects that are made where a program is traced; a stage makes fewer than a hundred.
+_TRACED = 10_000
 
 
 def compiled_soon(function: Callable[..., Any]) -> Any:
@@ -67,12 +69,17 @@ def compiled_well(function: Callable[..., Any]) -> Any:
 def quietly() -> Iterator[None]:
     """A block that may trace programs: Python looks for no cycles among what tracing makes.
 
-    That would take a tenth of the time of a first decision.
+    That would take a tenth of the time of a first decision, some of it right after the block. What
+    tracing makes lives as long as the program, so it is counted among what is old already.
     """
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        # What somebody has frozen would be thawed as well.
+        if gc.get_count()[0] > _TRACED and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         if collects:
             gc.enable()

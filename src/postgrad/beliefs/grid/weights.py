@@ -173,13 +173,16 @@ def pick_in_rows(
 
     none = jnp.zeros_like(row)
     part, _ = lax.fori_loop(0, (count - 1).bit_length(), halve, (none, none + (count - 1)))
-    entries, place = parts[row, part], none
+    place = none
     running = jnp.where(part > 0, ends[row, part - 1], 0.0)
-    for i in range(_PART):
+    # By `lax`: functions of `jax.numpy` take several times as long to trace.
+    for i, column in enumerate(lax.split(parts[row, part], (1,) * _PART, axis=1)):
         # The last entry with weight before which the sum does not exceed the target: rounding may
         # keep the sum of the entries below that of their part.
-        place = jnp.where((entries[:, i] > 0) & (running <= target), i, place)
-        running = running + entries[:, i]
+        entry = lax.squeeze(column, (1,))
+        is_before = lax.bitwise_and(lax.gt(entry, 0.0), lax.le(running, target))
+        place = lax.select(is_before, lax.full_like(place, i), place)
+        running = lax.add(running, entry)
     return _PART * part + place, ends[:, -1]
 
 

@@ -11,7 +11,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax, random
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from postgrad.beliefs.belief import log_likelihood
@@ -19,6 +18,7 @@ from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.kept_likelihood import KeptLikelihood
 from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
+from postgrad.numerics.small_matrices import cholesky, solve_lower
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Model
 
@@ -119,7 +119,7 @@ class Spread(NamedTuple):
 
     def whiten(self, z: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """The u of each z."""
-        return solve_triangular(self.lower, (z - self.mean).T, lower=True).T
+        return solve_lower(self.lower, (z - self.mean).T).T
 
     def colour(self, u: Float[Array, " d"]) -> Float[Array, " d"]:
         """The z of one u."""
@@ -141,7 +141,7 @@ def spread_of(z: Float[Array, "n d"], log_weights: Float[Array, " n"]) -> Spread
     known = effective_count(log_weights) / (effective_count(log_weights) + d)
     floor = 1e-9 * variance + (1e-9 * (1.0 + jnp.abs(mean))) ** 2
     matrix = known * covariance + jnp.diag((1.0 - known) * variance + floor)
-    return Spread(mean, jnp.linalg.cholesky(matrix))
+    return Spread(mean, cholesky(matrix))
 
 
 def systematic(key: Array, log_weights: Float[Array, " n"]) -> Array:
