@@ -1,5 +1,6 @@
 """What tracing makes is not searched for cycles, and what users told the collector stands."""
 
+import contextlib
 import gc
 
 import pytest
@@ -29,6 +30,15 @@ def collected():
     gc.callbacks.append(note)
     yield found
     gc.callbacks.remove(note)
+
+
+@contextlib.contextmanager
+def many_young(made):
+    """Many young objects that the block did not make."""
+    gc.disable()
+    made.extend(traced())
+    yield
+    gc.enable()
 
 
 def traced():
@@ -77,6 +87,16 @@ def test_a_collector_that_is_off_stays_off():
     finally:
         gc.enable()
     assert made
+
+
+def test_what_is_frozen_is_not_counted_by_stages(monkeypatch):
+    """That takes a look at all of it."""
+    made = traced()
+    gc.freeze()
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("counted"))
+    with many_young(made), quietly():
+        found = [[number] for number in range(100)]
+    assert found
 
 
 def test_what_is_frozen_stays_frozen():

@@ -74,11 +74,13 @@ def quietly() -> Iterator[None]:
     """
     collects = gc.isenabled()
     gc.disable()
+    before = gc.get_count()[0]
     try:
         yield
     finally:
-        # What somebody has frozen would be thawed as well.
-        if gc.get_count()[0] > _TRACED and not gc.get_freeze_count():
+        # What somebody has frozen would be thawed as well. Counting that takes a look at all of it,
+        # and so is not for every stage.
+        if gc.get_count()[0] - before > _TRACED and not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()
         if collects:
