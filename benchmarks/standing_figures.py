@@ -228,6 +228,14 @@ def hard(figure: str) -> tuple[float, str]:
     return (100 * worst["excess"] if figure == "excess" else float(len(needless))), note
 
 
+def rest(figure: str) -> tuple[float, str]:
+    """The worse of both examples; after the tenth stage."""
+    result = benchmark("rest.py")
+    worst = max(result, key=lambda name: result[name][figure])
+    stages = sum(found["stages"] for found in result.values())
+    return result[worst][figure], f"{worst}; {stages:,} stages"
+
+
 def make_test() -> tuple[float, str]:
     last = json.loads((HERE / "make_test_seconds.json").read_text())
     return last["seconds"], f"not measured now: {last['date']}, {last['where']}"
