@@ -1,5 +1,7 @@
 """Simulations are the algorithm and nothing else, whatever the number of runs."""
 
+import os
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -39,10 +41,12 @@ def test_run_is_the_same_whatever_the_number_of_runs():
     """To the last bit, also with the optimisations that reorder arithmetic.
 
     No other test has batches of three, so no program that was compiled without them is used again.
+    The most are enough for large chunks.
     """
-    many = simulate(133, batch_size=3).decisions
+    many = simulate(500 * os.cpu_count() + 3, horizon=10, batch_size=3).decisions
     for runs in (1, 50, 51):
-        assert np.array_equal(simulate(runs, batch_size=3).decisions, many[:runs])
+        few = simulate(runs, horizon=10, batch_size=3)
+        assert np.array_equal(few.decisions, many[:runs])
 
 
 def test_runs_differ():

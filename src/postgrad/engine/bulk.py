@@ -44,6 +44,10 @@ Progress = Callable[[str, int, int], None]
 _ON_CPU, _ELSEWHERE = (50, 100), (5000, 250)
 # Chunks of streams on a CPU if there are few of them, and how many are few.
 _FEW = (10, 30)
+# The same as `_ON_CPU` for stages of one draw, if there are so many streams for each core and each
+# carries few numbers: 50 of them take no longer than to start their operations. And how many
+# numbers are few.
+_MANY, _LIGHT = (500, 50), 1000
 
 
 class Streams(NamedTuple):
@@ -87,6 +91,7 @@ def run(
     progress: Progress = lambda label, done, total: None,
     *,
     of_one_size: bool = True,
+    one_draw: bool = False,
     soon: bool = True,
 ) -> tuple[Sequence[Any], PyTree]:
     """Stages 1, ..., horizon of all streams; again without what was assumed, if that fails.
@@ -102,6 +107,8 @@ def run(
             the threads that do the work, one at a time.
         of_one_size: Whether chunks have one size on a CPU however few streams there are, filled up
             with copies, so that stream i is always the same bit for bit.
+        one_draw: Whether a stage draws one number or so. Such stages are the same in large chunks
+            as well, but for the last bit of products of matrices; sums over many draws are not.
         soon: Whether the program is compiled by XLA's older code generator: see `compiling`.
 
     Returns:
@@ -115,7 +122,9 @@ def run(
     while True:
         try:
             streams = beginning(states, rows)
-            return states, _run(stage, streams, own, horizon, progress, of_one_size, soon)
+            return states, _run(
+                stage, streams, own, horizon, progress, of_one_size, one_draw, soon
+            )
         except AssumptionFailedError as found:
             which |= found.which
             warnings.warn(AssumptionWarning(found.which), stacklevel=3)
@@ -130,6 +139,7 @@ def _run(
     horizon: int,
     progress: Progress,
     of_one_size: bool,
+    one_draw: bool,
     soon: bool,
 ) -> PyTree:
     count = jax.tree.leaves(own)[0].shape[0]
@@ -140,6 +150,8 @@ def _run(
         width = _evenly(count, width, cores)
     elif count <= _FEW[1]:
         width = _FEW[0]
+    elif one_draw and count >= _MANY[0] * cores and _numbers(streams.moving, own) <= _LIGHT * count:
+        width, length = _MANY
     kept = _Kept(count, horizon, progress)
     chunk = _chunk(streams.moving, own, 0, width)
     program = _compile((stage, streams.fixed), *chunk, length, soon)
@@ -153,6 +165,10 @@ def _run(
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(run_chunk, range(0, count, width)))
     return kept.tree
+
+
+def _numbers(*trees: PyTree) -> int:
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(trees))
 
 
 def _evenly(count: int, most: int, cores: int) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, PyTree
 
+from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.algorithm.policy import Policy
 from postgrad.algorithm.policy import PolicyState as State
 from postgrad.beliefs.belief import Belief, as_theta
@@ -93,7 +94,8 @@ def simulate(
     """Runs an algorithm, or any other policy, in a world whose truth is theta.
 
     Run i derives its randomness from (seed, i) alone, and its data noise from (seed, i, stage): it
-    is the same whatever the number of runs, and different algorithms meet the same noise.
+    is the same whatever the number of runs, up to rounding where the model has several dimensions,
+    and different algorithms meet the same noise.
 
     Args:
         algorithm: The algorithm; its own seed is replaced, run by run.
@@ -129,7 +131,16 @@ def simulate(
     keys = _keys(as_key(seed, SettingError), runs)
     stage = jax.tree_util.Partial(_stage, algorithm, theta, batch_size, record)
     likelihood, rows = algorithm.problem.likelihood, horizon * batch_size
-    states, seen = run(stage, [start] * runs, likelihood, keys, horizon, rows, progress)
+    states, seen = run(
+        stage,
+        [start] * runs,
+        likelihood,
+        keys,
+        horizon,
+        rows,
+        progress,
+        one_draw=_draws_once(algorithm),
+    )
     start = states[0]
 
     def from_start(first: Array, later: np.ndarray) -> np.ndarray:
@@ -138,6 +149,13 @@ def simulate(
 
     first = start.decision, record(start), jnp.zeros((), jnp.int8)
     return Simulation(*jax.tree.map(from_start, first, seen))
+
+
+def _draws_once(algorithm: Policy) -> bool:
+    """Whether a stage draws one theta and one xi, as the paper's does."""
+    if not isinstance(algorithm, BayesianSGD) or algorithm.descent.fixes_draws:
+        return False
+    return algorithm.iterations * algorithm.samples[0] == 1
 
 
 def _stage(
