@@ -8,6 +8,7 @@ Runs `postgrad reproduce` with its output into a pipe, as into a log, and notes 
     total           seconds of everything
     silence         the longest time without a line
     page            bytes of report.html
+    other cores     how many others kept busy meanwhile
 
 Seconds are on the clock and of the processor (user and system; the latter on Linux alone for the
 first figure), since machines are shared. `--curves` times two curves on each newsvendor instead,
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from first_decision import processor_of_children
+from other_work import OtherWork
 
 COMMAND = [sys.executable, "-c", "from postgrad.cli import main; main()", "reproduce"]
 NEWSVENDORS = ("newsvendor-independent", "newsvendor-dependent")
@@ -85,13 +87,14 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--curves", action="store_true", help="two curves on each newsvendor")
     options = parser.parse_args()
+    others = OtherWork()
     result = curves() if options.curves else demo()
-    result["load"] = os.getloadavg()[0]
+    result["other_cores"] = others.cores()
     if options.json:
         print(json.dumps(result))
         return
     for name, value in result.items():
-        print(f"{name:42} {value if isinstance(value, dict) else round(value, 1)}")
+        print(f"{name:42} {value if isinstance(value, dict) else round(value, 2)}")
 
 
 if __name__ == "__main__":

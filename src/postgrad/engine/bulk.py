@@ -122,9 +122,7 @@ def run(
     while True:
         try:
             streams = beginning(states, rows)
-            return states, _run(
-                stage, streams, own, horizon, progress, of_one_size, one_draw, soon
-            )
+            return states, _run(stage, streams, own, horizon, progress, of_one_size, one_draw, soon)
         except AssumptionFailedError as found:
             which |= found.which
             warnings.warn(AssumptionWarning(found.which), stacklevel=3)

@@ -4,8 +4,9 @@
 one, and the code is no faster for it where draws are computed once (`numerics.draw_barrier`).
 Backtests keep the newer one: the other rounds differently, and totals change in the fourth digit.
 
-*Few numbers.* To learn from a batch takes milliseconds where the belief has few numbers, however it
-is compiled. Not optimised at all it takes up to twice as long, and a third of the time to compile.
+*Few numbers.* To learn from a batch takes less than a millisecond where the belief has few numbers.
+Not optimised at all it takes up to twice as long, which a search hides, and a third of the time to
+compile.
 
 *All.* XLA hands sums to a library (YNNPACK) that writes down what is summed before it sums it, and
 so reads and writes all draws several times. Without it simulations take 0.6 times as long. More

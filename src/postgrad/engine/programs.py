@@ -89,8 +89,10 @@ def programs(plan: Plan) -> Programs:
     The state comes in two parts, the belief and the search (all but the belief), so that *descend*
     does not depend on the shapes of the belief.
     """
+    # A search takes longer than learning from few numbers; steps take less, and there are many.
+    compiled = CompiledBySize if plan.rest.descent.fixes_draws else compiled_soon
     return Programs(
-        learn=CompiledBySize(kept(_learn, plan)),
+        learn=compiled(kept(_learn, plan)),
         draw=compiled_soon(kept(_draw, plan)),
         descend=compiled_soon(kept(_descend, plan)),
     )
