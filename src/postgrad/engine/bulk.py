@@ -22,7 +22,12 @@ from jaxtyping import Array, PyTree
 
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import with_room
-from postgrad.engine.compiling import compiled_soon, compiled_well, quietly
+from postgrad.engine.compiling import (
+    compiled_for_grids,
+    compiled_for_many,
+    compiled_soon,
+    quietly,
+)
 from postgrad.monitoring.assumptions import (
     AssumptionFailedError,
     AssumptionWarning,
@@ -37,6 +42,7 @@ from postgrad.problem.problem import Model
 # after the stage, what is kept of it).
 Stage = Callable[[PyTree, Any, Array], tuple[Any, PyTree]]
 Progress = Callable[[str, int, int], None]
+Compiler = Callable[[Callable[..., Any]], Any]
 
 
 # How many streams and stages one call of a compiled program computes, on a CPU and elsewhere.
@@ -48,6 +54,8 @@ _FEW = (10, 30)
 # carries few numbers: 50 of them take no longer than to start their operations. And how many
 # numbers are few.
 _MANY, _LIGHT = (500, 50), 1000
+# A belief that shares more numbers than this between streams is a large grid.
+_LARGE = 4096
 
 
 class Streams(NamedTuple):
@@ -92,7 +100,7 @@ def run(
     *,
     of_one_size: bool = True,
     one_draw: bool = False,
-    soon: bool = True,
+    compiled: Compiler | None = None,
 ) -> tuple[Sequence[Any], PyTree]:
     """Stages 1, ..., horizon of all streams; again without what was assumed, if that fails.
 
@@ -109,7 +117,8 @@ def run(
             with copies, so that stream i is always the same bit for bit.
         one_draw: Whether a stage draws one number or so. Such stages are the same in large chunks
             as well, but for the last bit of products of matrices; sums over many draws are not.
-        soon: Whether the program is compiled by XLA's older code generator: see `compiling`.
+        compiled: How the program is compiled: see `compiling`. If not given, soon, but for stages
+            of one draw in many streams or on large grids.
 
     Returns:
         The states before the first stage, as they were used, and what was kept, (streams, stages,
@@ -122,7 +131,9 @@ def run(
     while True:
         try:
             streams = beginning(states, rows)
-            return states, _run(stage, streams, own, horizon, progress, of_one_size, one_draw, soon)
+            return states, _run(
+                stage, streams, own, horizon, progress, of_one_size, one_draw, compiled
+            )
         except AssumptionFailedError as found:
             which |= found.which
             warnings.warn(AssumptionWarning(found.which), stacklevel=3)
@@ -138,7 +149,7 @@ def _run(
     progress: Progress,
     of_one_size: bool,
     one_draw: bool,
-    soon: bool,
+    compiled: Compiler | None,
 ) -> PyTree:
     count = jax.tree.leaves(own)[0].shape[0]
     on_cpu = jax.default_backend() == "cpu"
@@ -152,7 +163,13 @@ def _run(
         width, length = _MANY
     kept = _Kept(count, horizon, progress)
     chunk = _chunk(streams.moving, own, 0, width)
-    program = _compile((stage, streams.fixed), *chunk, length, soon)
+    if compiled is None:
+        compiled = compiled_soon
+        if one_draw and _numbers(streams.fixed) > _LARGE:
+            compiled = compiled_for_grids
+        elif width == _MANY[0]:
+            compiled = compiled_for_many
+    program = _compile((stage, streams.fixed), *chunk, length, compiled)
 
     def run_chunk(first: int) -> None:
         chunk = _chunk(streams.moving, own, first, width)
@@ -244,7 +261,7 @@ def _parted(states: Any, fixed: PyTree) -> tuple[PyTree, PyTree]:
 
 @once_per_shape
 def _compile(
-    parts: Any, states: PyTree, own: PyTree, length: int, soon: bool
+    parts: Any, states: PyTree, own: PyTree, length: int, compiled: Compiler
 ) -> Callable[..., Any]:
     """A program of the numbers in `parts`, states, own numbers, the first stage and the count.
 
@@ -274,6 +291,5 @@ def _compile(
         )
         return lax.fori_loop(0, count, body, (states, blank))
 
-    compiled = compiled_soon if soon else compiled_well
     with quietly():
         return compiled(program).lower(numbers, states, own, 1, 1).compile()

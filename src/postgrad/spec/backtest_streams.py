@@ -15,6 +15,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs.belief import Belief, first
 from postgrad.engine import bulk
+from postgrad.engine.compiling import compiled_well
 from postgrad.engine.stage import is_possible
 from postgrad.errors import BatchError, SettingError
 from postgrad.problem.batch import Batch
@@ -155,8 +156,9 @@ def daily_decisions(
         states = [partial_pooling.stack(state, table.groups) for state in states]
     stage = _Stage(policy, rest, pool)
     _, told = bulk.run(
-        stage, states, likelihood, own, horizon, horizon, progress, of_one_size=False, soon=False
-    )
+        stage, states, likelihood, own, horizon, horizon, progress,
+        of_one_size=False, compiled=compiled_well,
+    )  # fmt: skip
     decided, epistemic, possible = told
 
     decisions, spread = np.full((2, *shape), np.nan)
