@@ -90,8 +90,8 @@ def p_value(u):
 )
 def test_pit_is_uniform(prior, model, weight, replicates):
     right = {"power": jnp.asarray(1.0), "late": jnp.asarray(False)}
-    u = np.asarray(pits(prior, model, weight, 5000, replicates, **right))
-    assert u.shape == (5000, 2, *model(X, prior.sample(random.key(0))).event_shape)
+    u = np.asarray(pits(prior, model, weight, 10_000, replicates, **right))
+    assert u.shape == (10_000, 2, *model(X, prior.sample(random.key(0))).event_shape)
     assert p_value(u) > 1e-3
 
 
@@ -104,7 +104,7 @@ def test_pit_is_uniform(prior, model, weight, replicates):
     ids=["narrow", "late"],
 )
 def test_calibration_notices_a_wrong_belief(bug):
-    assert p_value(pits(LINE, normal, PADDED, 5000, 39, **bug)) < 1e-3
+    assert p_value(pits(LINE, normal, PADDED, 10_000, 39, **bug)) < 1e-3
 
 
 seen = eqx.filter_jit(surprise)

@@ -5,7 +5,7 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jax import random
+from jax import lax, random
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import Belief, first
@@ -68,13 +68,20 @@ def surprise(
     def some_thetas(key: Array) -> PyTree:
         return belief.sample(key, (count,))
 
-    def a_batch(theta: PyTree, key: Array) -> Array:
-        return by_inversion(likelihood(x, theta)).sample(key, weight.shape)
+    def a_row(theta: PyTree, key: Array) -> Array:
+        return by_inversion(likelihood(x, theta)).sample(key)
 
     example = first(belief.examples())
-    keys = quick_keys([some_thetas, functools.partial(a_batch, example)], key, 2 + count)
+    keys = quick_keys([some_thetas, functools.partial(a_row, example)], key, 2 + count)
     thetas = computed_once(some_thetas(keys[0]), key)
-    foreseen = computed_once(jnp.asarray(jax.vmap(a_batch)(thetas, keys[2:]), float), key)
+
+    def with_row(j: Array, foreseen: Array) -> Array:
+        new = jax.vmap(a_row)(thetas, jax.vmap(lambda key: random.fold_in(key, j))(keys[2:]))
+        return lax.dynamic_update_index_in_dim(foreseen, jnp.asarray(new, float), j, 1)
+
+    # Row by row, since most rows of a small batch are padding, and come last.
+    used = jnp.max(jnp.where(weight > 0, jnp.arange(1, 1 + len(weight)), 0))
+    foreseen = lax.fori_loop(0, used, with_row, jnp.zeros((count, *batch.shape)))
     # From replicates set aside, so that the centre favours neither the batch nor those compared.
     centre = jnp.sort(foreseen[:_CENTRE, 0], axis=0)[_CENTRE // 2]
 
