@@ -46,8 +46,12 @@ def demo(*options: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as out:
         before, start = processor_of_children(), time.perf_counter()
         last, result = start, {"silence_s": 0.0}
+        # No programs are on disk, as when somebody tries it for the first time.
+        variables = os.environ | {"POSTGRAD_CACHE": str(Path(out) / "programs")}
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        with subprocess.Popen([*COMMAND, *options, "--out", out], text=True, **pipes) as process:
+        with subprocess.Popen(
+            [*COMMAND, *options, "--out", out], text=True, env=variables, **pipes
+        ) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 now = time.perf_counter()

@@ -32,8 +32,8 @@ _ADDED = 24
 # How many values of a count are summed over.
 _VALUES = 24
 # Below this rate logarithms of factorials come from a table, above it from so many powers.
-_TABLED, _POWERS = 800.0, 18
-_LOG_FACTORIALS = scipy.special.gammaln(np.arange(1.0, 1025.0))
+_TABLED, _POWERS = 4000.0, 12
+_LOG_FACTORIALS = scipy.special.gammaln(np.arange(1.0, 4609.0))
 
 
 def _one_if(true: Bool[Array, "..."]) -> Int[Array, "..."]:
@@ -153,27 +153,25 @@ def some_counts(
 
 
 def _log_by_table(k: Float[Array, " n"], rate: Float[Array, ""]) -> Float[Array, " n"]:
-    """k log(rate) - rate - log k!, of counts up to 1023."""
-    log_factorial = jnp.asarray(_LOG_FACTORIALS)[jnp.minimum(k, 1023.0).astype(jnp.int32)]
+    """k log(rate) - rate - log k!, of counts up to 4607."""
+    log_factorial = jnp.asarray(_LOG_FACTORIALS)[jnp.minimum(k, 4607.0).astype(jnp.int32)]
     return k * jnp.log(rate) - rate - log_factorial
 
 
 def _log_by_series(k: Float[Array, " n"], rate: Float[Array, ""]) -> Float[Array, " n"]:
     """The same for large rates r and counts near them, by Stirling's series and t = (k - r) / r.
 
-        -r ((1 + t) log(1 + t) - t)  -  log(1 + t) / 2  -  log(2 pi r) / 2  -  1 / (12 k),
+        -r ((1 + t) log(1 + t) - t)  -  log(1 + t) / 2  -  1 / (12 r (1 + t))  -  log(2 pi r) / 2
 
-    with (1 + t) log(1 + t) - t and log(1 + t) as sums of powers: a logarithm of each count would
-    take longer than all else.
+    The first three terms are one sum of powers of t, whose coefficients are those of the rate.
     """
-    t = jnp.clip((k - rate) / rate, -0.25, 0.25)
-    deviance = log_ratio = jnp.zeros_like(k)
+    t = jnp.clip((k - rate) * (1.0 / rate), -0.1, 0.1)
+    beyond = 1.0 / (12.0 * rate)
+    total = jnp.zeros_like(k)
     for j in range(_POWERS, 1, -1):
-        deviance = t * (deviance + (-1) ** j / (j * (j - 1)))
-        log_ratio = t * (log_ratio + (-1) ** (j + 1) / j)
-    deviance, log_ratio = t * deviance, t * (1.0 + log_ratio)
-    rest = 0.5 * log_ratio + 1.0 / (12.0 * (1.0 + t) * rate)
-    return -rate * deviance - rest - 0.5 * jnp.log(2.0 * math.pi * rate)
+        total = t * (total + (-1) ** j * (rate / (j * (j - 1)) - 0.5 / j + beyond))
+    total = t * (total + 0.5 - beyond)
+    return -total - beyond - 0.5 * jnp.log(2.0 * math.pi * rate)
 
 
 @functools.singledispatch
