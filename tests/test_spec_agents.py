@@ -5,6 +5,7 @@ import json
 import os
 import sys
 
+import numpy as np
 import numpyro.distributions as dist
 import pytest
 import xarray
@@ -381,7 +382,9 @@ def test_nothing_is_executed_or_written_elsewhere(shop):
 
 
 def test_settings_reach_the_agents(shop):
-    """At a level of almost one everything is an alarm; at the usual one nothing here is."""
+    """At a level of almost one alarms come soon; at the usual one there is none here."""
+    counts = np.random.default_rng(0).poisson((5.0, 6.0), (20, 2))
+    write(shop / "data.csv", [(day, *row) for day, row in enumerate(counts.tolist(), start=1)])
     for alpha, noticed in ((0.001, False), (0.999, True)):
         spec = SPEC.replace("[settings]", f"[settings]\nalpha = {alpha}")
         (shop / "shop.toml").write_text(spec)
