@@ -131,6 +131,7 @@ def optimised_once():
 # finish at about the same time.
 FIRST = (
     "test_newsvendor",
+    "test_rest",
     "test_paper",
     "test_particles_against_nuts",
     "test_beliefs",

@@ -17,22 +17,29 @@ from postgrad.research import problems
 HORIZON = 8
 
 
-@pytest.fixture
-def steps(monkeypatch):
-    """How many steps each stage takes, in a program that is traced while this is in use."""
+@pytest.fixture(scope="module")
+def counted():
+    """How many steps each stage takes, in programs that are traced while this is in use."""
     counts = np.zeros(HORIZON + 1, int)
 
     def seen(kind, number):
         counts[number] += kind == Kind.NEAR
 
-    def counted(on, draws, carry):
+    def counted_body(on, draws, carry):
         jax.debug.callback(seen, carry.look.kind, on.stage.plan.number)
         return body(on, draws, carry)
 
     body = loop._body
-    monkeypatch.setattr(loop, "_body", counted)
-    yield counts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "_body", counted_body)
+        yield counts
     jax.clear_caches()
+
+
+@pytest.fixture
+def steps(counted):
+    counted[:] = 0
+    return counted
 
 
 def test_between_kinks_of_single_draws_a_search_rests(steps):
