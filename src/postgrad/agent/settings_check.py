@@ -27,6 +27,7 @@ from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs.belief import Belief
 from postgrad.distributions.density import log_density
 from postgrad.numerics.cache_by_shape import compiled_at_once
+from postgrad.numerics.own_identity import as_given
 from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import Problem
 from postgrad.records.settings import read_settings
@@ -210,6 +211,7 @@ def _lasting(value: Any) -> list[Any]:
 
 def _parts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str | np.ndarray]]:
     """All there is to say about a value: its kind, its numbers, and the same of its parts."""
+    value = as_given(value)
     if isinstance(value, bool | str | None):
         yield path, repr(value)
     elif isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):

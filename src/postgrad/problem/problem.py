@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.extend.core as jec
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from postgrad.distributions.inversion import by_inversion
 from postgrad.errors import CostError, FeasibleSetError, ModelError, SettingError
 from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
 from postgrad.numerics.module import Module
+from postgrad.numerics.own_identity import of_itself
 from postgrad.numerics.program_cache.lowered import kept_fact
 from postgrad.numerics.validate import as_key, is_concrete, on_device
 from postgrad.problem.feasible.feasible_set import FeasibleSet
@@ -44,10 +46,10 @@ class Problem(Module):
             xi itself.
     """
 
-    cost: Cost
-    model: Model
+    cost: Cost = eqx.field(converter=of_itself)
+    model: Model = eqx.field(converter=of_itself)
     feasible: FeasibleSet = Reals()
-    observation: Model | None = None
+    observation: Model | None = eqx.field(converter=of_itself, default=None)
 
     def __check_init__(self) -> None:
         if not isinstance(self.feasible, FeasibleSet):

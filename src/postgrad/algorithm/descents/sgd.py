@@ -15,6 +15,7 @@ from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage, pl
 from postgrad.algorithm.gradients.gradient import Sample
 from postgrad.algorithm.step_sizes import Constant, Schedule, positive
 from postgrad.beliefs.belief import Belief
+from postgrad.numerics.own_identity import of_itself
 from postgrad.numerics.validate import is_concrete
 from postgrad.problem.problem import Decision
 
@@ -79,7 +80,7 @@ class SGD(TakesSteps):
         Raises:
             StepSizeError: If a number or the schedule's first value is not positive and finite.
         """
-        self.schedule = steps if callable(steps) else Constant(steps)
+        self.schedule = of_itself(steps) if callable(steps) else Constant(steps)
         if is_concrete(self.schedule):
             positive(self.schedule(jnp.asarray(1)), "the step size at t = 1")
 
