@@ -257,7 +257,7 @@ WORDS = {
     "too large a grid": (
         '[belief]\nkind = "grid"\nforget = [0.9, 1]\n'
         "levels.a = {from = 1, to = 2, points = 1000}\nlevels.b = {from = 1, to = 2, points = 600}",
-        "belief.grid: the grid has 1200000 points",
+        "belief: the grid has 1200000 points",
     ),
     "a long title": (f"title = '{300_000 * 'x'}'", "title: .* at most 200 characters"),
     "dots in a title": (f"title = '{101 * '.'}'\nb = 1", "wrong in"),

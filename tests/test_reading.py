@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 
@@ -112,8 +113,13 @@ def test_errors_of_form_take_no_jax(shop):
     for command in ("run", "backtest", "correct"):
         done, plain = alone(shop, command, "wrong.toml", "data.csv")
         assert done.returncode == 3
-        assert "belief.gamma.shape" in done.stderr
+        assert "belief.shape: must be greater than 0, got -2" in done.stderr
         assert plain, done.stderr
+    (shop / "bounds.toml").write_text(re.sub(r"\nhigh = \d+", "\nhigh = -5", SPEC))
+    done, plain = alone(shop, "run", "bounds.toml", "data.csv")
+    assert done.returncode == 3
+    assert "`low` must not exceed `high`" in done.stderr
+    assert plain, done.stderr
     done, plain = alone(shop, "decide", "missing.toml")
     assert done.returncode == 3
     assert plain, done.stderr

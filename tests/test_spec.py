@@ -126,18 +126,40 @@ def test_every_word_of_the_vocabulary_means_something(model, kind):
 
 
 WRONG = {
-    "unknown key": (changed(cots=1), ["cots: there is no such key"]),
-    "unknown key within": (changed(cost={"overrage": 1}), ["cost.newsvendor.overrage"]),
-    "unknown word": (changed(model={"kind": "magic"}), ["model", "magic"]),
+    "unknown key": (changed(cots=1), ["cots: there is no such key; did you mean cost?"]),
+    "unknown key within": (
+        changed(cost={"overrage": 1}),
+        ["cost.overrage: there is no such key; did you mean overage?"],
+    ),
+    "unknown word": (
+        changed(model={"kind": "magic"}),
+        ["model: `kind` must be one of 'normal', ", "got 'magic'"],
+    ),
+    "a whole number": (
+        changed(cost={"underage": [3, -2]}),
+        ["cost.underage[1]: must be", "got -2"],
+    ),
+    "bounds": (
+        changed(feasible={"kind": "box", "low": 0, "high": -5}),
+        ["feasible: `low` must not exceed `high`, got 0.0 and -5.0"],
+    ),
+    "bounds of a budget": (
+        changed(feasible={"kind": "budget", "low": [0, 7], "high": 5, "total": 9}),
+        ["feasible: `low` must not exceed `high`, got [0.0, 7.0] and 5.0"],
+    ),
+    "as many numbers as items": (
+        changed(start=[1, 2, 3]) | {"data": {"items": ["a", "b"]}},
+        ["\n  start: must be one number, or one for each of 2 items, got 3"],
+    ),
     "several": (
         changed(cost={"underage": -1, "overage": "x"}, start=True),
-        ["cost.newsvendor.underage", "cost.newsvendor.overage", "start"],
+        ["cost.underage", "cost.overage", "start"],
     ),
     "nan": (changed(start=float("nan")), ["start", "finite"]),
     "infinite": (changed(cost={"underage": float("inf")}), ["underage", "finite"]),
     "huge": (changed(start=10**400), ["start"]),
-    "boolean": (changed(belief={"shape": True}), ["belief.gamma.shape"]),
-    "text": (changed(belief={"shape": "2"}), ["belief.gamma.shape"]),
+    "boolean": (changed(belief={"shape": True}), ["belief.shape"]),
+    "text": (changed(belief={"shape": "2"}), ["belief.shape"]),
     "missing": (changed(cost=None), ["cost"]),
     "no data": (changed(data=None), ["data"]),
     "both": (changed(problem={"name": "pricing-linear"}), ["leave out cost"]),
@@ -161,7 +183,7 @@ WRONG = {
                 "levels": {"mean": {"from": 0, "to": 1, "points": 3, "spacing": "log"}},
             }
         ),
-        ["belief.grid.levels.mean"],
+        ["belief.levels.mean"],
     ),
     "too many points": (
         changed(
@@ -176,17 +198,17 @@ WRONG = {
         ),
         ["100000000 points"],
     ),
-    "forget": (changed(belief={"forget": 1.5}), ["belief.gamma.forget"]),
+    "forget": (changed(belief={"forget": 1.5}), ["belief.forget"]),
     "seed": (changed(settings={"seed": -1}), ["settings.seed"]),
     "no samples": (changed(settings={"samples": []}), ["settings.samples"]),
     "no kind": (changed() | {"model": {}}, ["model: `kind` is missing"]),
     "wrong entry": (
         changed(cost={"underage": [1, "a"]}),
-        ["newsvendor.underage[1]: Input should be a valid number, got 'a'"],
+        ["cost.underage[1]: must be a valid number, got 'a'"],
     ),
     "neither": (
         changed(start="a"),
-        ["start: Input should be a valid number, got 'a'; or: Input should be a valid list"],
+        ["start: must be a valid number, got 'a'; or: must be a valid list"],
     ),
     "names twice": (
         changed() | {"data": {"value": "v", "item": "i", "names": ["a", "a"]}},
@@ -195,7 +217,7 @@ WRONG = {
     "rule": (changed(backtest={"rules": ["saa", "fortune"]}), ["backtest", "'fortune'"]),
     "profit": (
         changed(cost={"kind": "profit", "cost": 2, "price": [3, 2]}),
-        ["cost.profit", "`cost` than `price`"],
+        ["cost", "`cost` than `price`"],
     ),
     "reference": (
         {"data": GOOD["data"], "problem": {"python": "os.system('x')"}},
@@ -221,7 +243,8 @@ def test_the_start_must_be_feasible():
 
 
 def test_numbers_for_each_item_must_be_as_many():
-    spec = parse(changed(cost={"underage": [1, 2, 3]}))
+    data = {"data": {"value": "sold", "item": "product"}}  # only the rows tell how many there are
+    spec = parse(changed(cost={"underage": [1, 2, 3]}) | data)
     with pytest.raises(errors.SpecificationError, match=r"cost\.underage: .* 2 items, got 3"):
         build(spec, ("a", "b"))
 

@@ -95,11 +95,8 @@ _Built = tuple[tuple[Problem, ...], Belief, tuple[np.ndarray, ...]]
 def _from_parts(spec: Specification, count: int) -> _Built:
     """Problems, belief and starts from the tables of the file, all of which are given."""
     cost, model, belief, feasible, start = (getattr(spec, part) for part in PARTS)
-    listed = {f"cost.{key}": v for key, v in cost} | {f"feasible.{key}": v for key, v in feasible}
-    for place, value in {**listed, "start": start}.items():
-        if isinstance(value, list) and len(value) != count:
-            expected = f"one number, or one for each of {count} items"
-            raise SpecificationError(f"{place}: must be {expected}, got {len(value)}")
+    with reworded("the specification", SpecificationError, ValueError):
+        spec.check_counts(count)
     if feasible.joint:
         _check_size(spec, count)
     each, prior = model.build(), belief.build(model.parameters)

@@ -17,6 +17,7 @@ from postgrad.spec.parts.rule_names import rule_and_window
 from postgrad.spec.parts.sets import AnySet
 from postgrad.spec.parts.toml_table import Name, Number, Numbers, Title, TomlTable
 from postgrad.spec.reworded import reworded
+from postgrad.spec.validation_messages import lines
 
 # Bytes of a file, and dots in a key: far more than anybody writes by hand.
 _LARGEST, _DEEPEST = 1_000_000, 100
@@ -130,8 +131,27 @@ class Specification(TomlTable):
                 model = f"the model {self.model.kind!r} has the parameters {sorted(asked)}"
                 belief = f"the belief {self.belief.kind!r} is about {sorted(known)}"
                 raise ValueError(f"belief: {model}, but {belief}")
+        self._check_counts()
         if isinstance(self.split_by, SplitByWeekday) and self.data.date is None:
             raise ValueError("split_by: weekdays are read off the date; give data.date")
+
+    def _check_counts(self) -> None:
+        """Lists must have a number for each item, where the file tells how many there are."""
+        if self.data.item_names is not None:
+            self.check_counts(len(self.data.item_names))
+
+    def check_counts(self, items: int) -> None:
+        """Lists must have a number for each item.
+
+        Raises:
+            ValueError: If one has not.
+        """
+        tables = {"cost": self.cost, "feasible": self.feasible}
+        listed = {f"{at}.{key}": v for at, table in tables.items() for key, v in table or ()}
+        for place, value in {**listed, "start": self.start}.items():
+            if isinstance(value, list) and len(value) != items:
+                expected = f"one number, or one for each of {items} items"
+                raise ValueError(f"{place}: must be {expected}, got {len(value)}")
 
 
 def load(source: str | Path, *, allow_code: bool = False) -> Specification:
@@ -179,43 +199,7 @@ def parse(content: dict[str, Any], where: str = "the specification") -> Specific
     try:
         return Specification.model_validate(content)
     except ValidationError as error:
-        found: dict[str, list[str]] = {}
-        for detail in error.errors():
-            found.setdefault(_place(detail["loc"]), []).append(_message(detail))
-        # Where a number or a list is allowed and an entry of the list is wrong, pydantic also says
-        # that the list is no number: only the entry is reported.
-        within = {place.rpartition("[")[0] for place in found}
-        lines = [
-            f"  {place}: {'; or: '.join(dict.fromkeys(messages))}"
-            for place, messages in found.items()
-            if place not in within
-        ]
-        raise SpecificationError(f"{where} is wrong in:\n" + "\n".join(lines)) from None
+        wrong = [f"  {line}" for line in lines(content, error.errors())]
+        raise SpecificationError("\n".join([f"{where} is wrong in:", *wrong])) from None
     except RecursionError:
         raise SpecificationError(f"{where} is nested too deeply") from None
-
-
-# What pydantic adds to a place for each type that a value could have had.
-_TYPES = ("str", "float", "Levels", "NamedProblem", "UserCode")
-
-
-def _place(steps: tuple[int | str, ...]) -> str:
-    """Where in the file, such as data.items[2]."""
-    text = ""
-    for step in steps:
-        if isinstance(step, str) and (step in _TYPES or step.endswith("]")):
-            continue
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
-    return text or "the whole"
-
-
-def _message(error: Any) -> str:
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        return "there is no such key"
-    if error["type"] == "union_tag_not_found":
-        return "`kind` is missing"
-    given = error["input"]
-    if error["type"] in ("missing", "value_error") or not isinstance(given, str | float | bool):
-        return message
-    return f"{message}, got {given!r:.60}"

@@ -147,7 +147,8 @@ def _value(value: Any, arrays: list[Any]) -> Any:
         return ["named", name_of(value)]
     if not hasattr(value, "__dict__"):
         raise NoDescriptionError(repr(type(value)))
-    return ["object", name_of(type(value)), _value(vars(value), arrays)]
+    # In one order: numpyro makes some objects from sets, whose order differs between processes.
+    return ["object", name_of(type(value)), _value(dict(sorted(vars(value).items())), arrays)]
 
 
 def _closed(program: jec.ClosedJaxpr) -> Any:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from postgrad.spec.parts.toml_table import Number, Numbers, Pick, Positives, TomlTable
@@ -10,12 +11,26 @@ if TYPE_CHECKING:
     from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 
-class BoxSet(TomlTable):
+class _Bounds(TomlTable):
+    """Bounds for each item."""
+
+    low: Numbers = 0.0
+    high: Numbers
+
+    def check(self) -> None:
+        """See `TomlTable`."""
+        low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
+        # Lists of other lengths than the number of items are refused elsewhere.
+        comparable = low.size == high.size or 1 in (low.size, high.size)
+        if comparable and not (low <= high).all():
+            raise ValueError(f"`low` must not exceed `high`, got {self.low} and {self.high}")
+
+
+class BoxSet(_Bounds):
     """Bounds for each item, which is decided by itself."""
 
     kind: Literal["box"]
     low: Numbers
-    high: Numbers
     joint: ClassVar[bool] = False
 
     def build(self, pick: Pick) -> "FeasibleSet":
@@ -25,12 +40,10 @@ class BoxSet(TomlTable):
         return feasible.Box(pick(self.low), pick(self.high))
 
 
-class BudgetSet(TomlTable):
+class BudgetSet(_Bounds):
     """Bounds for each item, and one budget for all items, which are decided together."""
 
     kind: Literal["budget"]
-    low: Numbers = 0.0
-    high: Numbers
     weights: Positives = 1.0
     total: Number
     joint: ClassVar[bool] = True
