@@ -1,6 +1,7 @@
 """The command `backtest`."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -46,8 +47,8 @@ def backtest(
         if out is not None:
             for name in _FILES:
                 refuse_overwriting(out / name, [specification, Path(data)])
-        with progress() as report:
-            done = backtest_specification(spec, rows(data), report, again=data == "-")
+        with progress() as report, closing(rows(data)) as given:
+            done = backtest_specification(spec, given, report, again=data == "-")
         result, summary = done.result, json.dumps(done.summary(), allow_nan=False)
         if out is not None:
             from postgrad.spec.tables import charts

@@ -1,6 +1,7 @@
 """The command `correct`: batches that were wrong."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -37,10 +38,11 @@ def correct(
         from postgrad.spec.tables.files import rows
         from postgrad.spec.tables.row_reader import dated_rows
 
-        if withdraw is not None:
-            lines = agents.withdraw(withdraw, named_streams(agents, item, group))
-        else:
-            spec = agents.specification
-            lines = agents.correct(dated_rows(rows(found), spec.data, spec.split_by))
-        for line in lines:
-            print(json.dumps(line, allow_nan=False), flush=True)
+        spec = agents.specification
+        with closing(rows(found)) as given:
+            if withdraw is not None:
+                lines = agents.withdraw(withdraw, named_streams(agents, item, group))
+            else:
+                lines = agents.correct(dated_rows(given, spec.data, spec.split_by))
+            for line in lines:
+                print(json.dumps(line, allow_nan=False), flush=True)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -70,9 +71,9 @@ def run(
         from postgrad.spec.tables.row_reader import dated_rows
 
         path = state_file(specification, state)
-        with SpecAgents(spec, path, accept_change=accept_change) as agents:
-            found = rows(data, follow=follow)
-            source = dated_rows(found, spec.data, spec.split_by, again=data == "-")
+        found = closing(rows(data, follow=follow))
+        with found as given, SpecAgents(spec, path, accept_change=accept_change) as agents:
+            source = dated_rows(given, spec.data, spec.split_by, again=data == "-")
             # Whoever sends a stream may wait for the line of a row before sending the next row.
             at_once = 1 if follow or data == "-" else _ROWS_AT_ONCE
             lines = agents.deliver(source, at_once=at_once)

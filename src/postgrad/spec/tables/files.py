@@ -9,7 +9,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,8 @@ class PlacedRow(dict[str, Any]):
         self.where = where
 
 
-def rows(source: str | Path, *, follow: bool = False) -> Iterator[Row]:
-    """The rows of a file, one at a time.
+def rows(source: str | Path, *, follow: bool = False) -> Generator[Row]:
+    """The rows of a file, one at a time; `close` closes the file before its end.
 
     Args:
         source: A path that ends in .csv, .jsonl, .ndjson or .parquet; `-` is standard input, whose
