@@ -185,6 +185,7 @@ def test_history_comes_in_pages(shop):
     assert stages("--rows", "3") == [2, 3, 4]
     assert stages("--from", "2", "--rows", "2") == [2, 3]
     assert stages("--from", "9") == []
+    assert "there are 4 stages" in call("history", shop / "shop.toml", "--from", "9")
     table = call("history", shop / "shop.toml", "--rows", "2", "--item", "rolls")
     assert "Stages 3 to 4 of 4" in table
     assert "a batch unlike any foreseen" in table or "look like the model" in table

@@ -84,7 +84,10 @@ def history(
     if as_json:
         typer.echo(json.dumps(lines, allow_nan=False))
         return
-    _print_history(lines)
+    if lines:
+        _print_history(lines)
+    else:
+        say(f"There is nothing to show: there are {stages} stages.")
     shown = [line["stage"] for line in lines]
     if shown and (min(shown) > 1 or max(shown) < stages):
         say(f"Stages {min(shown)} to {max(shown)} of {stages}. Others: --from, --rows.")

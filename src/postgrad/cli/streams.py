@@ -17,6 +17,8 @@ _STATE = typer.Option("--state", help="The file of decisions; next to the proble
 StateFile = Annotated[Path | None, _STATE]
 Item = Annotated[str | None, typer.Option(help="Only this item.")]
 Group = Annotated[str | None, typer.Option(help="Only this group of split_by, such as Monday.")]
+# How many names a message lists.
+_MOST = 10
 
 
 def state_file(specification: Path, state: Path | None) -> Path:
@@ -69,7 +71,11 @@ def named_streams(agents: "ToldStreams", item: str | None, group: str | None) ->
     ]
     if not found:
         asked = ", ".join(repr(name) for name in (item, group) if name is not None)
-        raise typer.BadParameter(f"there are no decisions {f'for {asked}' if asked else 'yet'}")
+        known = list(dict.fromkeys(heading(*stream) for stream in agents.streams()))
+        others = f"; there are for: {', '.join(known[:_MOST])}" if known else ""
+        others += f" and {len(known) - _MOST} more" if len(known) > _MOST else ""
+        what = f"for {asked}{others}" if asked else "yet"
+        raise typer.BadParameter(f"there are no decisions {what}")
     return found
 
 

@@ -54,11 +54,15 @@ def own_folder(folder: Path) -> Path:
 
 def _check_parent(folder: Path) -> None:
     found = folder.stat()
-    open_to_others = found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX
-    if found.st_uid not in (os.getuid(), 0) or open_to_others:
+    wrong = None
+    if found.st_uid not in (os.getuid(), 0):
+        wrong = "it belongs to another user"
+    elif found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX:
+        wrong = "others can write to it"
+    if wrong:
         raise SettingError(
-            f"programs are not kept in {folder}: others can write to it, and what is kept is run "
-            f"as code; choose a folder of your own"
+            f"programs are not kept in {folder}: {wrong}, and what is kept is run as code; choose "
+            f"a folder of your own"
         )
 
 
