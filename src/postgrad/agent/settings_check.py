@@ -27,8 +27,8 @@ from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs.belief import Belief
 from postgrad.distributions.density import log_density
 from postgrad.numerics.cache_by_shape import compiled_at_once
-from postgrad.numerics.own_identity import as_given
 from postgrad.numerics.validate import on_device
+from postgrad.problem.own_identity import as_given
 from postgrad.problem.problem import Problem
 from postgrad.records.settings import read_settings
 

@@ -18,11 +18,11 @@ from postgrad.distributions.inversion import by_inversion
 from postgrad.errors import CostError, FeasibleSetError, ModelError, SettingError
 from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
 from postgrad.numerics.module import Module
-from postgrad.numerics.own_identity import of_itself
 from postgrad.numerics.program_cache.lowered import kept_fact
 from postgrad.numerics.validate import as_key, is_concrete, on_device
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.feasible.reals import Reals
+from postgrad.problem.own_identity import of_itself
 
 # How many decisions near the first one an assumption is tried on, and how many all over the set;
 # how far the set is taken to reach where it has no bound; the thetas at which a model is proper.

@@ -16,8 +16,8 @@ from postgrad.spec.parts.models import AnyModel
 from postgrad.spec.parts.rule_names import rule_and_window
 from postgrad.spec.parts.sets import AnySet
 from postgrad.spec.parts.toml_table import Name, Number, Numbers, Title, TomlTable
+from postgrad.spec.parts.validation_messages import lines
 from postgrad.spec.reworded import reworded
-from postgrad.spec.validation_messages import lines
 
 # Bytes of a file, and dots in a key: far more than anybody writes by hand.
 _LARGEST, _DEEPEST = 1_000_000, 100

@@ -15,8 +15,8 @@ from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage, pl
 from postgrad.algorithm.gradients.gradient import Sample
 from postgrad.algorithm.step_sizes import Constant, Schedule, positive
 from postgrad.beliefs.belief import Belief
-from postgrad.numerics.own_identity import of_itself
 from postgrad.numerics.validate import is_concrete
+from postgrad.problem.own_identity import of_itself
 from postgrad.problem.problem import Decision
 
 if TYPE_CHECKING:
