@@ -1,12 +1,16 @@
 """Functions that are objects of a class: which of them share programs, and what is stored."""
 
 import dataclasses
+import functools
+import types
 
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 import pytest
 
 import postgrad as pg
+from postgrad.problem.own_identity import of_itself
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,3 +105,121 @@ def test_what_is_printed_and_stored_is_the_object(tmp_path):
 def test_what_cannot_be_called_is_refused():
     with pytest.raises(pg.errors.CostError, match="must be a function"):
         pg.Problem(dataclasses.make_dataclass("Nothing", [])(), dist.Normal)
+
+
+class Shop:
+    tax = 0.0
+
+    def __init__(self, price):
+        self.price = price
+
+    def cost(self, x, xi):
+        return 2.0 * x - (self.price - self.tax) * jnp.minimum(x, xi)
+
+    def __call__(self, x, xi):
+        return self.cost(x, xi)
+
+
+PRICE = 4.0
+SETTINGS = types.SimpleNamespace(prices={"now": 4.0})
+
+
+def of_global(x, xi):
+    return 2.0 * x - PRICE * jnp.minimum(x, xi)
+
+
+def of_namespace(x, xi):
+    def sales(x):
+        return SETTINGS.prices["now"] * jnp.minimum(x, xi)
+
+    return 2.0 * x - sales(x)
+
+
+def of_closure():
+    held = {"price": np.array([4.0])}
+    cost = lambda x, xi: 2.0 * x - held["price"][0] * jnp.minimum(x, xi)  # noqa: E731
+    return cost, lambda patch: held["price"].put(0, 6.5)
+
+
+def of_object(cost_of):
+    shop = Shop(4.0)
+    return cost_of(shop), lambda patch: setattr(shop, "price", 6.5)
+
+
+CHANGED = {
+    "object": lambda: of_object(lambda shop: shop),
+    "method": lambda: of_object(lambda shop: shop.cost),
+    "partial": lambda: of_object(lambda shop: functools.partial(shop)),
+    "lambda": lambda: of_object(lambda shop: lambda x, xi: shop(x, xi)),
+    "array in a closure": of_closure,
+    "global": lambda: (of_global, lambda patch: patch.setitem(globals(), "PRICE", 6.5)),
+    "global namespace": lambda: (
+        of_namespace,
+        lambda patch: patch.setitem(SETTINGS.prices, "now", 6.5),
+    ),
+    "class": lambda: (Shop(4.0), lambda patch: patch.setattr(Shop, "tax", -2.5)),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGED)
+def test_what_was_changed_counts_for_the_next_agent(kind, monkeypatch, tmp_path):
+    cost, change = CHANGED[kind]()
+    problem = pg.Problem(cost, demand, pg.feasible.Box(0.0, 50.0))
+
+    def step(**options):
+        chosen = pg.presets.paper(steps=2.0) | options
+        return pg.Agent(problem, pg.beliefs.Normal(15.0, 5.0), x=10.0, **chosen)
+
+    assert step().observe([14.0, 17.0]) == decided(plain(4.0))
+    with step(path=tmp_path / "four.db") as agent:
+        agent.observe([14.0])
+    change(monkeypatch)
+    assert step().observe([14.0, 17.0]) == decided(plain(6.5))
+    with pytest.raises(pg.errors.StoreError, match="cost"):
+        step(path=tmp_path / "four.db")
+
+
+def test_simulations_are_those_of_now():
+    shop, prior = Shop(4.0), pg.beliefs.Normal(15.0, 5.0)
+
+    def simulated(cost):
+        policy = pg.BayesianSGD(
+            pg.Problem(cost, demand, pg.feasible.Box(0.0, 50.0)), **pg.presets.paper(steps=2.0)
+        )
+        return pg.simulate(policy, prior, 10.0, 15.0, runs=2, horizon=3)
+
+    before = simulated(shop).decisions
+    shop.price = 6.5
+    assert np.array_equal(simulated(shop).decisions, simulated(plain(6.5)).decisions)
+    assert not np.array_equal(before, simulated(shop).decisions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recorded:
+    factor: float = dataclasses.field(compare=False)
+
+    def __call__(self, state):
+        return self.factor * state.decision
+
+
+def test_steps_of_rivals_and_records_that_are_equal_may_differ():
+    problem = pg.Problem(plain(4.0), demand, pg.feasible.Box(0.0, 50.0))
+    prior, found = pg.beliefs.Normal(15.0, 5.0), []
+    for number in (1.0, 9.0):
+        greedy = pg.rivals.Greedy(problem, steps=Steps(number))
+        done = pg.simulate(greedy, prior, 10.0, 15.0, runs=2, horizon=3, record=Recorded(number))
+        found.append((done.decisions, done.record / number))
+    assert not np.array_equal(found[0][0], found[1][0])
+    for decisions, recorded in found:
+        np.testing.assert_allclose(recorded, decisions)
+
+
+def test_what_does_not_change_compiles_nothing_new():
+    shop = Shop(4.0)
+    assert of_itself(shop.cost) == of_itself(shop.cost)
+    assert hash(of_itself(shop)) == hash(of_itself(shop))
+    assert of_itself(demand) is demand  # refers to modules alone
+    assert of_itself(jnp.sin) is jnp.sin
+    assert of_itself(dist.Normal) is dist.Normal
+    shop.itself = shop  # a circle
+    assert of_itself(shop) == of_itself(shop)

@@ -172,6 +172,11 @@ def test_what_is_corrected_is_read_as_an_agent_tells_it(shop):
         assert same(told.decision, agent.decision)
         assert told.explain().after.keys() == agent.explain().after.keys()
         assert same(told.explain().after, agent.explain().after)
+        words = str(agent.explain())
+    assert "before the batch" in words
+    # What the last batch taught is not stored after a correction, so an agent tells it.
+    assert words in call("explain", shop / "other.toml", "--item", "rolls")
+    assert is_read(shop, "other.toml")
     lines = json.loads(call("history", shop / "other.toml", "--json", "--item", "rolls"))
     assert [line["correction"] for line in lines] == [None, None, "corrected", None]
 

@@ -110,7 +110,7 @@ def explain(
                 named = named_streams(agents, item, group)
                 explained = [(*one, agents.agent(*one).explain(shares=True)) for one in named]
         else:
-            with told(specification, state, allow_code) as streams:
+            with told(specification, state, allow_code, last_move=True) as streams:
                 named = named_streams(streams, item, group)
                 explained = [(*stream, streams.told(*stream).explain()) for stream in named]
     if as_json:

@@ -36,13 +36,15 @@ def opened(specification: Path, state: Path | None, allow_code: bool) -> "SpecAg
 
 
 @contextlib.contextmanager
-def told(specification: Path, state: Path | None, allow_code: bool) -> Iterator["ToldStreams"]:
+def told(
+    specification: Path, state: Path | None, allow_code: bool, *, last_move: bool = False
+) -> Iterator["ToldStreams"]:
     """What is on record in a file that must exist, read without JAX if that can be."""
     spec, path = _found(specification, state, allow_code)
 
     from postgrad.spec.reading.stored_streams import stored_streams
 
-    with stored_streams(spec, path) as found:
+    with stored_streams(spec, path, last_move=last_move) as found:
         if found is not None:
             yield found
             return

@@ -84,6 +84,12 @@ class StoredStream:
             return bool(known) and size_of_answer(*self._shapes) == len(batch.answer)
 
     @property
+    def tells_last_move(self) -> bool:
+        """Whether mean and spread before the last batch are stored: not after a correction."""
+        with self._database.reading():
+            return bool(read_moments(self._told, "before"))
+
+    @property
     def decision(self) -> np.ndarray:
         """The decision in force."""
         return self._issued(self.stage)[()]

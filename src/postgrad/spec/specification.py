@@ -170,7 +170,7 @@ def load(source: str | Path, *, allow_code: bool = False) -> Specification:
     if len(raw) > _LARGEST:
         raise SpecificationError(f"{path} is larger than {_LARGEST} bytes: no specification")
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")  # some editors begin a file with a mark
         # The parser needs a time that grows with the square of the dots in a key `a.a.a...`.
         if any(part.count(".") > _DEEPEST for part in re.split(r"[\n,]", _STRINGS.sub("", text))):
             raise RecursionError
@@ -199,7 +199,7 @@ def parse(content: dict[str, Any], where: str = "the specification") -> Specific
     try:
         return Specification.model_validate(content)
     except ValidationError as error:
-        wrong = [f"  {line}" for line in lines(content, error.errors())]
+        wrong = [f"  {line}" for line in lines(Specification, content, error.errors())]
         raise SpecificationError("\n".join([f"{where} is wrong in:", *wrong])) from None
     except RecursionError:
         raise SpecificationError(f"{where} is nested too deeply") from None

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 from postgrad.spec.parts.toml_table import TomlTable
 
@@ -19,15 +19,21 @@ _OF_TYPE = ("_type", "_parsing", "extra_forbidden")
 _SHOWN = str | int | float
 
 
-def lines(content: Any, found: Iterable[Any]) -> list[str]:
-    """A line for each place of a specification at which pydantic found errors."""
+def lines(specification: type[TomlTable], content: Any, found: Iterable[Any]) -> list[str]:
+    """A line for each place at which pydantic found errors.
+
+    Args:
+        specification: The table of the whole file.
+        content: The content of the file.
+        found: The errors.
+    """
     places: dict[str, list[Any]] = {}
     for error in found:
         places.setdefault(_place(content, error), []).append(error)
     # Where a number or a list is allowed and an entry of the list is wrong, pydantic also says
     # that the list is no number: only the entry is reported.
     return [
-        f"{place}: {_message(errors)}" if place else _message(errors)
+        ": ".join(filter(None, [place, _message(specification, errors)]))
         for place, errors in places.items()
         if not (all(map(_is_of_type, errors)) and any(_is_within(at, place) for at in places))
     ]
@@ -61,16 +67,16 @@ def _place(content: Any, error: Any) -> str:
     return text
 
 
-def _message(errors: list[Any]) -> str:
+def _message(specification: type[TomlTable], errors: list[Any]) -> str:
     if len(errors) > 1:  # a value of the wrong type could have been of several types
         errors = [error for error in errors if not _is_of_type(error)] or errors
-    return "; or: ".join(dict.fromkeys(map(_one_message, errors)))
+    return "; or: ".join(dict.fromkeys(_one_message(specification, error) for error in errors))
 
 
-def _one_message(error: Any) -> str:
+def _one_message(specification: type[TomlTable], error: Any) -> str:
     given, kind = error["input"], error["type"]
     if kind == "extra_forbidden":
-        return f"there is no such key{_meant(error['loc'][-1])}"
+        return f"there is no such key{_meant(specification, error['loc'])}"
     if kind == "missing":
         return "is missing"
     if kind == "union_tag_not_found":
@@ -94,12 +100,25 @@ def _shown(given: Any) -> str:
         return "a number of thousands of digits"
 
 
-def _meant(key: Any) -> str:
-    """The key of any table that is nearest to one that does not exist."""
-    tables, keys = [TomlTable], set()
-    while tables:
-        table = tables.pop()
-        tables += table.__subclasses__()
-        keys |= {field.alias or name for name, field in table.model_fields.items()}
-    near = difflib.get_close_matches(str(key), sorted(keys - {key}), n=1)
+def _meant(specification: type[TomlTable], steps: tuple[int | str, ...]) -> str:
+    """The key of the table at hand that is nearest to one that does not exist."""
+    tables = [specification]
+    for step in steps[:-1]:
+        inner = [t.model_fields[step] for t in tables if step in t.model_fields]
+        of_kind = [t for t in tables if step in _kinds(t)]
+        tables = of_kind or [one for field in inner for one in _tables(field.annotation)] or tables
+    keys = {field.alias or name for t in tables for name, field in t.model_fields.items()}
+    near = difflib.get_close_matches(str(steps[-1]), sorted(keys - {steps[-1]}), n=1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def _kinds(table: type[TomlTable]) -> tuple[Any, ...]:
+    kind = table.model_fields.get("kind")
+    return () if kind is None else get_args(kind.annotation)
+
+
+def _tables(annotation: Any) -> list[type[TomlTable]]:
+    """The tables that a value may be."""
+    if isinstance(annotation, type) and issubclass(annotation, TomlTable):
+        return [annotation]
+    return [table for part in get_args(annotation) for table in _tables(part)]

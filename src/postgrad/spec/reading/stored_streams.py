@@ -104,14 +104,18 @@ class StoredStreams:
         """A stream's decision and interval as (item, number, [low, high]) for each of its items."""
         return by_item(self.together or (item,), decision, interval)
 
-    def are_of(self, specification: Specification) -> bool:
+    def are_of(self, specification: Specification, last_move: bool) -> bool:
         """Whether all of them were made from a specification, and all there is to tell is stored.
 
         If not, an agent has to find out what the difference means, or to compute what is missing.
+
+        Args:
+            specification: What they should be made from.
+            last_move: Whether it is also to be told what the last batch taught.
         """
         kept: list[Any] = []
         for stream in self._streams.values():
-            if not stream.is_whole:
+            if not stream.is_whole or (last_move and not stream.tells_last_move):
                 return False
             if stream.notes not in kept:
                 kept.append(stream.notes)
@@ -121,7 +125,9 @@ class StoredStreams:
 
 
 @contextlib.contextmanager
-def stored_streams(specification: Specification, path: Path) -> Iterator[StoredStreams | None]:
+def stored_streams(
+    specification: Specification, path: Path, *, last_move: bool = False
+) -> Iterator[StoredStreams | None]:
     """The streams of a file, to be read in the block; None if reading them takes JAX.
 
     It does if the specification names the user's own code, or is not the one that the file was
@@ -135,4 +141,4 @@ def stored_streams(specification: Specification, path: Path) -> Iterator[StoredS
         return
     with Database(path) as database, database.snapshot():
         found = StoredStreams(specification, path, database)
-        yield found if found.are_of(specification) else None
+        yield found if found.are_of(specification, last_move) else None
