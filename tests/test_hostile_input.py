@@ -269,6 +269,12 @@ WORDS = {
 }
 
 
+def test_a_mark_at_the_beginning_of_a_specification_is_read_over(tmp_path):
+    example = (Path(__file__).parents[1] / "examples" / "yaz.toml").read_bytes()
+    (tmp_path / "marked.toml").write_bytes(b"\xef\xbb\xbf" + example)
+    assert load(tmp_path / "marked.toml").title
+
+
 @pytest.mark.parametrize("name", WORDS)
 def test_hostile_specifications_are_refused_by_name(tmp_path, name):
     content, words = WORDS[name]

@@ -138,10 +138,6 @@ WRONG = {
             "feasible.hihg: there is no such key; did you mean high?",
         ],
     ),
-    "a key of another kind": (
-        changed(data={"itms": ["a"]}),
-        ["data.itms: there is no such key; did you mean items?"],
-    ),
     "unknown word": (
         changed(model={"kind": "magic"}),
         ["model: `kind` must be one of 'normal', ", "got 'magic'"],
@@ -258,14 +254,6 @@ def test_numbers_for_each_item_must_be_as_many():
     spec = parse(changed(cost={"underage": [1, 2, 3]}) | data)
     with pytest.raises(errors.SpecificationError, match=r"cost\.underage: .* 2 items, got 3"):
         build(spec, ("a", "b"))
-
-
-def test_a_mark_at_the_beginning_of_a_file_is_read_over(tmp_path):
-    path = tmp_path / "marked.toml"
-    path.write_bytes(
-        b"\xef\xbb\xbf" + (Path(__file__).parents[1] / "examples/yaz.toml").read_bytes()
-    )
-    assert load(path).title
 
 
 FILES = {

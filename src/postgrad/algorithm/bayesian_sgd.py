@@ -17,7 +17,6 @@ import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import numpy as np
 from jax import random
 from jaxtyping import Array, Float, Int, PyTree
@@ -42,7 +41,7 @@ from postgrad.errors import BatchError, SettingError
 from postgrad.numerics.lattice_keys import purpose
 from postgrad.numerics.validate import as_count, as_key, on_device
 from postgrad.problem.batch import Batch
-from postgrad.problem.own_identity import of_itself
+from postgrad.problem.own_identity import as_of_now
 from postgrad.problem.problem import Decision, Problem
 
 # What keys of a stage are for, far from the numbers that descents use.
@@ -193,7 +192,7 @@ class BayesianSGD(Policy):
             StepSizeError: If the first step size is not positive.
             SettingError: If a count is not a positive whole number, or a part is none.
         """
-        self.problem = jax.tree.map(of_itself, problem)  # what it refers to may have changed
+        self.problem = as_of_now(problem)
         self.gradient = Automatic() if gradient is None else gradient
         self.descent = _usual(samples) if steps is None else as_descent(steps)
         self.risk = Mean() if risk is None else risk

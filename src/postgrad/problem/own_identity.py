@@ -64,6 +64,16 @@ def of_itself(function: Any) -> Any:
     return OfItself(function, found) if found or has_equality else function
 
 
+def as_of_now(parts: Any) -> Any:
+    """The parts of a problem or a policy; others if functions refer to other numbers by now."""
+    old, structure = jax.tree.flatten(parts)
+    new = [of_itself(leaf) for leaf in old]
+    are_same = (
+        a is b or (isinstance(a, OfItself) and a == b) for a, b in zip(old, new, strict=True)
+    )
+    return parts if all(are_same) else jax.tree.unflatten(structure, new)
+
+
 def as_given(function: Any) -> Any:
     """The reverse of `of_itself`."""
     return function.__wrapped__ if isinstance(function, OfItself) else function

@@ -20,7 +20,7 @@ from postgrad.engine.bulk import Progress, run
 from postgrad.errors import SettingError
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.validate import as_count, as_key
-from postgrad.problem.own_identity import of_itself
+from postgrad.problem.own_identity import as_of_now
 
 # A decision with a larger entry, or one that is not a number, has diverged.
 _LARGEST_DECISION = 1e6
@@ -123,7 +123,7 @@ def simulate(
     runs = as_count(runs, SettingError, "runs")
     horizon = as_count(horizon, SettingError, "horizon")
     batch_size = as_count(batch_size, SettingError, "batch_size")
-    algorithm, record = jax.tree.map(of_itself, algorithm), of_itself(record)
+    algorithm, record = as_of_now((algorithm, record))
     start = algorithm.init(belief, x)
     theta = as_theta(theta)
     # Checked as often as the belief's own values, by the same program.
