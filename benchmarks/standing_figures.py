@@ -169,6 +169,19 @@ def observe(label: str, ratio: str) -> tuple[float, str]:
     return result[ratio], f"median {result['median_us']:.0f} us"
 
 
+def observe_default_to_paper() -> tuple[float, str]:
+    """What `observe` of the default takes over that of the paper's step with its own gradient."""
+    found = benchmark("observe.py", "--count", "1000")
+    default, paper = (found[label]["median_us"] for label in ("default", "mixture-score"))
+    return default / paper, f"medians {default:.0f} and {paper:.0f} us"
+
+
+def curves(name: str) -> tuple[float, str]:
+    """Seconds of the untuned curve over those of the paper's, each in a fresh process."""
+    found = benchmark("demo.py", "--curves")[f"{name} total_s"]
+    return found["ratio"], f"{found['untuned']:.1f} and {found['bayesian-sgd']:.1f} s"
+
+
 def backtest(specification: str, data: Path) -> tuple[float, str]:
     """The total cost of the untuned default."""
     if not data.exists():
