@@ -161,6 +161,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", CHANGED)
 def test_what_was_changed_counts_for_the_next_agent(kind, monkeypatch, tmp_path):
     cost, change = CHANGED[kind]()
