@@ -137,7 +137,10 @@ def of_namespace(x, xi):
 
 def of_closure():
     held = {"price": np.array([4.0])}
-    cost = lambda x, xi: 2.0 * x - held["price"][0] * jnp.minimum(x, xi)  # noqa: E731
+
+    def cost(x, xi):
+        return 2.0 * x - held["price"][0] * jnp.minimum(x, xi)
+
     return cost, lambda patch: held["price"].put(0, 6.5)
 
 
