@@ -218,6 +218,23 @@ def test_steps_of_rivals_and_records_that_are_equal_may_differ():
         np.testing.assert_allclose(recorded, decisions)
 
 
+class Slotted:
+    __slots__ = "price"
+
+    def __call__(self, x, xi):
+        return 2.0 * x - self.price * jnp.minimum(x, xi)
+
+
+def test_what_is_replaced_is_noticed_wherever_it_lies():
+    """Also if it gets the address of what it replaces."""
+    cost, seen = Slotted(), []
+    for price in (4.0, 6.5, {4.0}, {6.5}, *(jnp.asarray(float(i)) for i in range(20))):
+        cost.price = price
+        seen.append(of_itself(cost))
+        del price
+    assert len(set(seen)) == len(seen)
+
+
 def test_what_does_not_change_compiles_nothing_new():
     shop = Shop(4.0)
     assert of_itself(shop.cost) == of_itself(shop.cost)

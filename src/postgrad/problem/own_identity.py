@@ -79,6 +79,19 @@ def as_given(function: Any) -> Any:
     return function.__wrapped__ if isinstance(function, OfItself) else function
 
 
+class _Same:
+    """Stands for an object by its identity, and keeps it, so that no other gets its address."""
+
+    def __init__(self, value: Any):
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._value is other._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+
 class _Referents:
     """What a function can read: its defaults, closure and attributes, and globals that it names."""
 
@@ -97,13 +110,15 @@ class _Referents:
         elif isinstance(value, np.ndarray) and value.dtype != object:
             self._found.append((str(value.dtype), value.shape, _content(value)))
         elif isinstance(value, jax.Array):
-            self._found.append(id(value))  # it does not change, but there may be another one
+            self._found.append(_Same(value))  # it does not change, but there may be another one
         elif id(value) in self._seen or isinstance(value, BuiltinFunctionType):
             return
         elif depth == _DEEPEST or len(self._seen) > _MOST:
-            self._found.append(id(value))
+            self._found.append(_Same(value))
         else:
             self._seen[id(value)] = value
+            if isinstance(value, tuple | list | dict | set | frozenset):
+                self._found.append((type(value), len(value)))  # where its entries end
             for part in _parts(value):
                 self._visit(part, depth + 1)
 
@@ -123,9 +138,12 @@ def _parts(value: Any) -> list[Any]:
         return [] if is_known(value) else _of_class(value)
     if isinstance(value, ModuleType):
         return []
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
     kinds = type(value).__mro__
-    slots = [name for kind in kinds for name in vars(kind).get("__slots__", ())]
-    held = [getattr(value, name, None) for name in slots]
+    slots = [vars(kind).get("__slots__", ()) for kind in kinds]
+    names = [name for some in slots for name in ([some] if isinstance(some, str) else some)]
+    held = [getattr(value, name, None) for name in names]
     return [*held, *getattr(value, "__dict__", {}).values(), *kinds]
 
 
@@ -160,5 +178,5 @@ def _names(code: CodeType) -> list[str]:
 
 def _content(array: np.ndarray) -> Any:
     if array.nbytes > _LARGEST:
-        return id(array)
+        return _Same(array)
     return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest()
