@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import types
 
 import jax.numpy as jnp
@@ -228,7 +229,8 @@ class Slotted:
 def test_what_is_replaced_is_noticed_wherever_it_lies():
     """Also if it gets the address of what it replaces."""
     cost, seen = Slotted(), []
-    for price in (4.0, 6.5, {4.0}, {6.5}, *(jnp.asarray(float(i)) for i in range(20))):
+    arrays = (jnp.asarray(float(i)) for i in range(50))  # made one by one
+    for price in itertools.chain([4.0, 6.5, {4.0}, {6.5}], arrays):
         cost.price = price
         seen.append(of_itself(cost))
         del price
