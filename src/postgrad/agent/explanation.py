@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 
 from postgrad.agent.moments import moments_of
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.snapshot import Snapshot
+from postgrad.engine.stream import Stream
 from postgrad.records.alarm import Alarm
 from postgrad.records.explanation import (
     Explanation,

@@ -14,7 +14,8 @@ from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
 from postgrad.beliefs.belief import Belief
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.snapshot import Snapshot
+from postgrad.engine.stream import Stream
 from postgrad.errors import BatchError, SettingError
 from postgrad.monitoring.misspecification import Monitor
 from postgrad.problem.problem import Problem

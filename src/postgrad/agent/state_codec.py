@@ -25,7 +25,8 @@ from postgrad.algorithm.surprise import Surprise
 from postgrad.engine.no_report import no_descend_report, no_learn_report
 from postgrad.engine.packing import Layout, Packed
 from postgrad.engine.stage import DescendReport, LearnReport
-from postgrad.engine.stream import Report, Snapshot, Stream
+from postgrad.engine.snapshot import Report, Snapshot
+from postgrad.engine.stream import Stream
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.fixed import fixed_leaves, steps
 from postgrad.numerics.validate import on_device

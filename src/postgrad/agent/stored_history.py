@@ -13,7 +13,8 @@ from postgrad.agent.changes.relearning import Relearning
 from postgrad.agent.changes.versions import versions_now
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs.belief import Belief
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.snapshot import Snapshot
+from postgrad.engine.stream import Stream
 from postgrad.monitoring.assumptions import AssumptionFailedError, AssumptionWarning
 from postgrad.records.alarm import Alarm
 from postgrad.records.record import Record

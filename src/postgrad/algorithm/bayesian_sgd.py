@@ -39,6 +39,7 @@ from postgrad.beliefs.belief import Belief, check_belief, first
 from postgrad.beliefs.statistics_in_force import statistics_hold
 from postgrad.errors import BatchError, SettingError
 from postgrad.numerics.lattice_keys import purpose
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_count, as_key, on_device
 from postgrad.problem.batch import Batch
 from postgrad.problem.own_identity import as_of_now
@@ -215,6 +216,10 @@ class BayesianSGD(Policy):
             )
         self.key = as_key(seed, SettingError)
 
+    def at(self, context: PyTree) -> "BayesianSGD":
+        """The algorithm in a context: that of `problem.at(context)`."""
+        return replaced(self, problem=self.problem.at(context))
+
     def init(self, belief: Belief | None, x: Any) -> State:
         """The state before the first stage, after trying all parts on each other.
 
@@ -292,7 +297,9 @@ class BayesianSGD(Policy):
         state, descended = self.descend(state, seen.size)
         return state, Info(*learned, *descended)
 
-    def learn(self, state: State, batch: Batch) -> tuple[State, Learned]:
+    def learn(
+        self, state: State, batch: Batch, elapsed: Float[Array, ""] | float = 1.0
+    ) -> tuple[State, Learned]:
         """Learn: pi_t from pi_{t-1} and the batch, and how the batch was foreseen."""
         new, log_predictive = self.update(state, batch)
         # by mixing, which compiles to far less

@@ -59,6 +59,11 @@ class Belief(Module):
         foreseen = by_rows(lambda y: self.log_mixture(likelihood, batch.x, y), batch.y)
         return self.update(likelihood, *batch, key), foreseen
 
+    def advance(self, elapsed: Float[Array, ""] | float) -> Self:
+        """What is believed after some time without data."""
+        del elapsed
+        return self
+
     @property
     @abc.abstractmethod
     def effective_size(self) -> Float[Array, ""]:

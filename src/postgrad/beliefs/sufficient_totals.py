@@ -91,7 +91,8 @@ def choose(problem: Problem, thetas: PyTree, x: Decision) -> KeptLikelihood:
     thetas = _central(thetas)
     data = Problem(problem.cost, problem.likelihood, problem.feasible)
     kind, family = data.kind(x, first(thetas)), None
-    if may_have_family(kind.family, kind.coordinate_family):
+    # What a context does to the statistics is not known.
+    if problem.context is None and may_have_family(kind.family, kind.coordinate_family):
         family = family_of(data.model(x, first(thetas)))
     totals = None if family is None else _totals(data, thetas, x, family)
     return KeptRows.empty(data.model, x, first(thetas)) if totals is None else totals

@@ -70,15 +70,19 @@ class Programs(NamedTuple):
     """A stage in two calls; the first argument of each program is the numbers of the policy.
 
     Attributes:
-        learn: (numbers, belief, search, monitor, batch, weight, x) -> `Learning`. See `stage.learn`
-            and `BayesianSGD.draw`. Without an x, the batch arose under the last decision.
+        learn: (numbers, belief, search, monitor, batch, weight, x, elapsed) -> `Learning`. See
+            `stage.learn` and `BayesianSGD.draw`. Without an x, the batch arose under the last
+            decision; without `elapsed`, one unit of time after the batch before it.
         draw: (numbers, belief, search) -> what is drawn for the descent, without a batch.
+        foresee: (numbers, belief, search, elapsed) -> what is believed after some time without
+            data, and what is drawn from that.
         descend: (numbers, draws, mixture, search, rows) -> `Descending`. See `stage.descend`. The
             mixture is the belief where the gradient reads its density, and None elsewhere.
     """
 
     learn: Callable[..., Learning]
     draw: Callable[..., Draws]
+    foresee: Callable[..., tuple[Belief | None, Draws]]
     descend: Callable[..., Descending]
 
 
@@ -94,6 +98,7 @@ def programs(plan: Plan) -> Programs:
     return Programs(
         learn=compiled(kept(_learn, plan)),
         draw=compiled_soon(kept(_draw, plan)),
+        foresee=compiled_soon(kept(_foresee, plan)),
         descend=compiled_soon(kept(_descend, plan)),
     )
 
@@ -107,17 +112,27 @@ def _learn(
     batch: Array,
     weight: Array,
     x: Decision | None,
+    elapsed: Array | None,
 ) -> Learning:
     policy, state = _policy(plan, numbers), _state(belief, search)
     in_force = state.decision if x is None else x
-    test = monitor.tree_of_arrays()
-    state, test, report = stage.learn(policy, state, test, batch, weight, in_force)
+    test, time = monitor.tree_of_arrays(), 1.0 if elapsed is None else elapsed
+    state, test, report = stage.learn(policy, state, test, batch, weight, in_force, time)
     draws = policy.draw(state)._replace(mixture=None)
     return Learning(state.belief, draws, Packed.of(test), Packed.of(report))
 
 
 def _draw(plan: Plan, numbers: list[Array], belief: Belief, search: Packed) -> Draws:
     return _policy(plan, numbers).draw(_state(belief, search))._replace(mixture=None)
+
+
+def _foresee(
+    plan: Plan, numbers: list[Array], belief: Belief, search: Packed, elapsed: Array
+) -> tuple[Belief | None, Draws]:
+    policy = _policy(plan, numbers)
+    later = belief.advance(elapsed)
+    draws = policy.draw(_state(later, search))._replace(mixture=None)
+    return later if policy.gradient.uses_mixture else None, draws
 
 
 def _descend(

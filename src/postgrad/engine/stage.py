@@ -109,6 +109,7 @@ def learn(
     batch: Float[Array, "D ..."],
     weight: Float[Array, " D"],
     x: Decision,
+    elapsed: Float[Array, ""] | float = 1.0,
 ) -> tuple[State, Monitor, LearnReport]:
     """Bayes' rule, how well the batch was foreseen, and whether that raises an alarm.
 
@@ -119,8 +120,9 @@ def learn(
         batch: y_{t,1}, ..., y_{t,D}, padded.
         weight: 1 for each observation, 0 for padding.
         x: The decision in force when the batch arose.
+        elapsed: The time since the batch before it.
     """
-    new, learned = policy.learn(state, Batch(x, batch, weight))
+    new, learned = policy.learn(state, Batch(x, batch, weight), elapsed)
     monitor = monitor.update(learned.surprise)
     foreseen = jnp.sum(jnp.where(weight > 0, learned.log_predictive, 0.0))
     verdict = LearnVerdict(

@@ -1,14 +1,16 @@
 """One stream on the host: stage by stage, each from a snapshot to the next, changing nothing."""
 
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
-from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, Info, State
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, State
 from postgrad.algorithm.descents.descent import Doubt
 from postgrad.algorithm.outputs import Issued
 from postgrad.beliefs.belief import Belief, first
@@ -16,88 +18,27 @@ from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
 from postgrad.engine.compiling import quietly
 from postgrad.engine.no_report import no_descend_report, no_learn_report
+from postgrad.engine.occasion import USUAL, Occasion
 from postgrad.engine.packing import Packed
 from postgrad.engine.padding import padded
 from postgrad.engine.programs import Descending, Learning, programs, split
+from postgrad.engine.snapshot import Report, Snapshot, Solved
 from postgrad.engine.stage import DescendVerdict, LearnVerdict, read
-from postgrad.errors import DivergenceError, ImpossibleDataError, StepSizeError, SupportError
+from postgrad.errors import (
+    ContextError,
+    DivergenceError,
+    ImpossibleDataError,
+    StepSizeError,
+    SupportError,
+)
 from postgrad.monitoring import assumptions
 from postgrad.monitoring.assumptions import AssumptionFailedError
 from postgrad.monitoring.misspecification import Monitor
 from postgrad.monitoring.progress_warnings import Stall
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import on_device
+from postgrad.problem.contexts import as_context
 from postgrad.problem.problem import kind_of
-from postgrad.records.alarm import Alarm
-
-
-class Report(NamedTuple):
-    """What a stage reports.
-
-    Attributes:
-        learn: A `LearnReport`, packed; of padding too.
-        descend: A `DescendReport`, packed.
-        rows: How many rows the batch had.
-    """
-
-    learn: Packed
-    descend: Packed
-    rows: int
-
-
-class Snapshot(NamedTuple):
-    """Everything that is known between two batches.
-
-    Attributes:
-        stage: How many batches were observed.
-        decision: The decision in force.
-        belief: pi_t.
-        search: The rest of the algorithm's state, packed: the iterate, what the descent remembers.
-        test: The test of whether batches come as foreseen, packed.
-        report: What the last stage reported; None before the first.
-        answer: What the verdicts of the last stage say is kept with the batch, as bytes.
-        alarm: The alarm that the last stage raised, if any.
-        stall: Counts stages without progress.
-        warning: What the last stage gave reason to warn of, if anything.
-        next_look: The stage at which to look at all points of large grids again.
-        room: How many rows fit into the data that the belief keeps.
-        fixed_since: The stage at which arrays that stages do not change were last replaced; 0 if
-            they are those of the beginning.
-        without: Assumptions that are not made any more, as bits.
-    """
-
-    stage: int
-    decision: np.ndarray
-    belief: Belief
-    search: Packed
-    test: Packed
-    report: Report | None
-    answer: bytes
-    alarm: Alarm | None
-    stall: Stall
-    warning: UserWarning | None
-    next_look: int
-    room: int
-    fixed_since: int
-    without: int
-
-    @property
-    def state(self) -> State:
-        """What the algorithm carries from stage to stage."""
-        return dataclasses.replace(self.search.tree_of_arrays(), belief=self.belief)
-
-    @property
-    def monitor(self) -> Monitor:
-        """The test of whether batches come as foreseen."""
-        return self.test.tree_of_arrays()
-
-    @property
-    def info(self) -> Info | None:
-        """What the last stage told about itself; None before the first."""
-        if self.report is None:
-            return None
-        foreseen, surprise = self.report.learn.tree_of_arrays().learned
-        descended = self.report.descend.tree_of_arrays().descended
-        return Info(foreseen[: self.report.rows], surprise, *descended)
 
 
 class _Learned(NamedTuple):
@@ -117,15 +58,34 @@ class _Learned(NamedTuple):
 class Stream:
     """Computes the stages of one stream.
 
+    In a problem with contexts a stage learns, and does not descend: nothing is assumed about the
+    context of the next decision. Each decision is sought for its own context: see `solve`.
+
     Attributes:
-        policy: Whose stages these are.
+        policy: Whose stages these are; with contexts, in the example.
+        context: An example of a context; None if the problem takes none.
         event_shape: The shape of one observation.
         start: The snapshot before the first batch.
     """
 
-    def __init__(self, policy: BayesianSGD, belief: Belief, x: Any, alpha: Any):
-        """Tries all parts on each other; see `BayesianSGD.init` and `Monitor`."""
-        self.policy = policy
+    def __init__(
+        self, policy: BayesianSGD, belief: Belief, x: Any, alpha: Any, context: PyTree = None
+    ):
+        """Tries all parts on each other; see `BayesianSGD.init` and `Monitor`.
+
+        Raises:
+            ContextError: If the context is none, or the problem takes none.
+        """
+        self.context = None
+        if context is not None:
+            if not policy.problem.takes_context:
+                raise ContextError(
+                    "a context was given, but cost, model and feasible set take none: a function "
+                    "of the context has three arguments without defaults, as cost(x, xi, z)"
+                )
+            self.context = as_context(context)
+        self._general = policy  # with contexts, in none
+        self.policy = policy = policy if context is None else policy.at(self.context)
         with quietly():
             state = self._state = policy.init(belief, x)
         theta = first(belief.examples())
@@ -133,8 +93,8 @@ class Stream:
         self.event_shape = policy.problem.event_shape(state.x, theta)
         self._data_depend = kind_of(likelihood, state.x, theta).depends_on_decision
         self._uses_mixture = policy.gradient.uses_mixture
-        self._numbers, plan = split(policy)
-        self._programs = programs(plan)
+        self._numbers, self._plan = split(policy)
+        self._programs = programs(self._plan)
         self._test = Packed.of(Monitor(self.event_shape, alpha=alpha), np.concatenate)
         self.start = self.begin(0)
 
@@ -160,13 +120,18 @@ class Stream:
             room=room(state.belief),
             fixed_since=0,
             without=without,
+            time=math.nan,
         )
 
     def _beginning(self, without: int) -> State:
         return assumptions.without(self._state, self.policy.problem.likelihood, without)
 
     def after(
-        self, before: Snapshot, rows: Float[np.ndarray, "D ..."], x: np.ndarray | None = None
+        self,
+        before: Snapshot,
+        rows: Float[np.ndarray, "D ..."],
+        x: np.ndarray | None = None,
+        on: Occasion = USUAL,
     ) -> Snapshot:
         """One stage.
 
@@ -174,6 +139,7 @@ class Stream:
             before: Where to start from; it is not changed.
             rows: The batch.
             x: The decision in force, if not the last one issued.
+            on: The occasion on which the batch arose.
 
         Raises:
             SupportError, ImpossibleDataError, ModelError: If the batch cannot have happened.
@@ -182,7 +148,9 @@ class Stream:
             AssumptionFailedError: If an assumption does not hold here. Then all batches so far must
                 be learned again, from a beginning without it: see `begin`.
         """
-        new, draws = self._learned(before, rows, x)
+        if self.context is not None:
+            return self._answering(self.relearned(before, rows, x, on))
+        new, draws = self._learned(before, rows, x, on)
         search, told = self._descend(before, new.learned, draws, len(rows))
         descend = read(DescendVerdict, told.first())
         self._check_assumed(before, descend)
@@ -198,8 +166,18 @@ class Stream:
             warning=warning,
         )
 
+    def _answering(self, snapshot: Snapshot) -> Snapshot:
+        """With an answer that names the decision in force, about which nothing new is known."""
+        unknown = np.full(2 * snapshot.decision.size, np.nan)
+        decided = np.ravel(snapshot.decision).tobytes() + unknown.tobytes()
+        return snapshot._replace(answer=decided + snapshot.answer)
+
     def relearned(
-        self, before: Snapshot, rows: Float[np.ndarray, "D ..."], x: np.ndarray
+        self,
+        before: Snapshot,
+        rows: Float[np.ndarray, "D ..."],
+        x: np.ndarray | None,
+        on: Occasion = USUAL,
     ) -> Snapshot:
         """One stage without its descent: what is believed, and the test, from the batch.
 
@@ -210,6 +188,7 @@ class Stream:
             before: Where to start from; it is not changed.
             rows: The batch.
             x: The decision in force.
+            on: The occasion on which the batch arose.
 
         Raises:
             SupportError, ImpossibleDataError, ModelError, AssumptionFailedError: As for `after`.
@@ -220,12 +199,68 @@ class Stream:
             learn = no_learn_report(self.event_shape, 0)
             report = Report(learn, no_descend_report(before.decision), 0)
         if len(rows) == 0:
-            return before._replace(
+            later = before if on == USUAL else self._advanced(before, on)
+            return later._replace(
                 stage=stage, search=search, report=report, alarm=None, warning=None
             )
-        new, _ = self._learned(before, rows, x)
+        new, _ = self._learned(before, rows, x, on)
         report = report._replace(learn=new.report, rows=len(rows))
-        return new.snapshot._replace(search=search, report=report, answer=b"")
+        return new.snapshot._replace(search=search, report=report)
+
+    def solve(self, now: Snapshot, on: Occasion) -> Solved:
+        """The decision for an occasion, under what is believed now; nothing is changed.
+
+        A search over the whole feasible set, from the first decision, whatever was decided before.
+        The belief looks ahead by `on.elapsed`. The random numbers follow from (seed, stage).
+
+        Raises:
+            StepSizeError, DivergenceError, AssumptionFailedError: As for `after`.
+        """
+        numbers = self._numbers_on(on, seed=now.stage)
+        before = now._replace(stage=0, decision=self.start.decision)
+        search = self._search_at(now, 0, self.start.decision)
+        elapsed = np.float64(1.0 if on.elapsed is None else on.elapsed)
+        with quietly():
+            mixture, draws = self._programs.foresee(numbers, now.belief, search, elapsed)
+            told = self._programs.descend(numbers, draws, mixture, search, 1.0).report
+        descend = read(DescendVerdict, told.first())
+        self._check_assumed(now, descend)
+        if not (descend.positive_step and descend.finite):
+            self._stop(before, descend, told)
+        return Solved(self._decision(descend), told, Doubt(int(descend.doubt)))
+
+    def occasion(self, context: Any, elapsed: float | None, time: float | None) -> Occasion:
+        """The occasion of a context, which must be like the example.
+
+        Raises:
+            ContextError: If it is not.
+        """
+        if self.context is None:
+            if context is not None:
+                raise ContextError("a context was given, but the problem takes none")
+            return USUAL if elapsed is None and time is None else Occasion(None, elapsed, time)
+        if context is None:
+            raise ContextError("a context is needed: the problem takes one")
+        return Occasion(as_context(context, self.context), elapsed, time)
+
+    def _numbers_on(self, on: Occasion, seed: int | None = None) -> list[jax.Array]:
+        """The numbers of the policy on an occasion.
+
+        Raises:
+            ContextError: If the feasible set in that context is of another kind.
+        """
+        if on.context is None and seed is None:
+            return self._numbers
+        policy = self.policy if on.context is None else self._general.at(on.context)
+        if seed is not None:
+            policy = replaced(policy, key=_folded(policy.key, seed))
+        numbers, plan = split(policy)
+        if plan != self._plan:
+            raise ContextError(
+                f"feasible(z) must return sets of one kind, whatever the context: it was "
+                f"{self.policy.problem.feasible} and is {policy.problem.feasible}"
+            )
+        return numbers
 
     def anew(self, snapshot: Snapshot, decision: np.ndarray) -> Snapshot:
         """The snapshot with a search that knows nothing but the decision that it starts from."""
@@ -282,22 +317,23 @@ class Stream:
         return Packed.of(fresh, np.concatenate)
 
     def _learned(
-        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None
+        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None, on: Occasion
     ) -> tuple["_Learned", Draws]:
         """Bayes' rule; what the descent finds is still missing from the snapshot."""
+        numbers = self._numbers_on(on)
         batch, weight = padded(rows)
         belief, free, fixed_since = before.belief, before.room, before.fixed_since
         if free < len(batch):
             belief = with_room(belief, len(batch))
             free = room(belief)
-        learning = self._learn(before, belief, batch, weight, x)
+        learning = self._learn(numbers, before, belief, batch, weight, x, on)
         learn = read(LearnVerdict, learning.report.first())
         self._check_assumed(before, learn)
         if not (learn.possible and learn.proper):
-            self._refuse(before, rows, x)
+            self._refuse(before, rows, x, on)
         if not learn.negligible:  # then all points are computed
             belief, fixed_since = live_points.unfocused(before.belief), before.stage + 1
-            learning = self._learn(before, belief, batch, weight, x)
+            learning = self._learn(numbers, before, belief, batch, weight, x, on)
             learn = read(LearnVerdict, learning.report.first())
         belief, stage, next_look = learning.belief, before.stage + 1, before.next_look
         if stage >= next_look:
@@ -313,6 +349,7 @@ class Stream:
             next_look=next_look,
             room=free - len(rows),
             fixed_since=fixed_since,
+            time=_latest(before.time, on.time),
         )
         return _Learned(snapshot, learning.belief, learning.report), learning.draws
 
@@ -325,16 +362,26 @@ class Stream:
 
     def _learn(
         self,
+        numbers: list[jax.Array],
         before: Snapshot,
         belief: Belief,
         batch: np.ndarray,
         weight: np.ndarray,
         x: np.ndarray | None,
+        on: Occasion,
     ) -> Learning:
+        # Where there are no contexts and no dates, one unit of time is part of the program.
+        elapsed = None if on == USUAL else np.float64(1.0 if on.elapsed is None else on.elapsed)
         with quietly():
             return self._programs.learn(
-                self._numbers, belief, before.search, before.test, batch, weight, x
+                numbers, belief, before.search, before.test, batch, weight, x, elapsed
             )
+
+    def _advanced(self, before: Snapshot, on: Occasion) -> Snapshot:
+        """After the time of a batch of which nothing is learned."""
+        elapsed = np.float64(1.0 if on.elapsed is None else on.elapsed)
+        belief = _advance(before.belief, elapsed)
+        return before._replace(belief=belief, time=_latest(before.time, on.time))
 
     def _descend(self, before: Snapshot, belief: Belief, draws: Draws, rows: int) -> Descending:
         mixture = belief if self._uses_mixture else None
@@ -364,9 +411,13 @@ class Stream:
             f"{gradient.tolist()}; use smaller steps or a bounded feasible set"
         )
 
-    def _refuse(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> None:
+    def _refuse(
+        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None, on: Occasion
+    ) -> None:
         """Finds out what is wrong with a batch that cannot have happened, and says so."""
-        problem, thetas = self.policy.problem, before.belief.examples()
+        general = self._general.problem
+        problem = general if on.context is None else general.at(on.context)
+        thetas = before.belief.examples()
         place = jnp.asarray(before.decision if x is None else x)
         problem.check_models(place, thetas)
         for number, row in enumerate(rows):
@@ -390,6 +441,21 @@ def _numbered(search: Packed, stage: int) -> Packed:
     words = np.array(search.words)
     words[0] = stage + 1
     return Packed(on_device(words), search.layout)
+
+
+@eqx.filter_jit
+def _advance(belief: Belief, elapsed: Any) -> Belief:
+    return belief.advance(elapsed)
+
+
+@jax.jit
+def _folded(key: jax.Array, number: int) -> jax.Array:
+    return jax.random.fold_in(key, number)
+
+
+def _latest(time: float, other: float | None) -> float:
+    """The later of two dates, each of which may not be known."""
+    return time if other is None else float(np.fmax(time, other))
 
 
 def _number(stage: int) -> jax.Array:

@@ -23,7 +23,7 @@ from postgrad.agent.settings_check import (
 from postgrad.agent.shared_parts import SharedParts, shared_parts
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
-from postgrad.engine.stream import Snapshot
+from postgrad.engine.snapshot import Snapshot
 from postgrad.errors import BatchError, PostgradError, SettingError, StoreError
 from postgrad.problem.problem import Problem
 from postgrad.records.settings import created_by, first_decision, read_settings

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from postgrad.agent.state_codec import OtherArraysError, StateCodec
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.snapshot import Snapshot
+from postgrad.engine.stream import Stream
 from postgrad.errors import StoreError
 from postgrad.monitoring.assumptions import AssumptionFailedError
 from postgrad.records.settings import created_by

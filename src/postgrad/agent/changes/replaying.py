@@ -8,7 +8,7 @@ from postgrad.agent.changes.versions import told_apart, versions_now
 from postgrad.agent.moments import without_moments
 from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
-from postgrad.engine.stream import Snapshot
+from postgrad.engine.snapshot import Snapshot
 from postgrad.records.record import Replay, ReplayPart
 from postgrad.records.stream_events import (
     ANEW,

@@ -111,7 +111,8 @@ class Conjugate(BeliefWithMemory):
         stated += f"; the model is a {found}, but"
         try:
             places = problem.decisions(x, self.examples())
-            agrees = bool(_agrees(self, problem.likelihood, places))
+            tried = problem.in_trial_contexts(x, self.examples())
+            agrees = all(bool(_agrees(self, one.likelihood, places)) for one in tried)
         except (AttributeError, TypeError, ValueError, KeyError, IndexError) as error:
             raise ModelError(f"{stated} cannot be read so: {error}") from error
         if not agrees:

@@ -168,7 +168,8 @@ class Gaussian(BeliefWithMemory):
         thetas = prior.at(jnp.asarray(np.geomspace(0.1, 1000.0, _TRIALS)[:, None] * noise))
         exact = all(
             is_linear(FlatModel(model, self.prior_loc), places, origin, thetas)
-            for model in problem.models.values()
+            for one in problem.in_trial_contexts(x, self.examples())
+            for model in one.models.values()
         )
         return replaced(self, rule=Kalman() if exact else Laplace())
 

@@ -215,7 +215,9 @@ class DirichletProcess(BeliefWithMemory):
             raise ModelError(
                 f"the base's values have shape {self.base.event_shape}, those of the {role} {shape}"
             )
-        if not bool(_moves_only(self, problem.model, problem.decisions(x, self.examples()))):
+        places, tried = problem.decisions(x, self.examples()), self.examples()
+        contexts = problem.in_trial_contexts(x, tried)
+        if not all(bool(_moves_only(self, one.model, places)) for one in contexts):
             raise ModelError(f"{needs}, but the {role} is Atoms with other values or weights")
 
     def _undo(
