@@ -236,9 +236,9 @@ def contents(folder):
     return {path.name: found for path in files if (found := path.read_bytes())}
 
 
-# Batches of format 2 stay as they are, and are checked when they are read.
+# Batches of formats 2 and 3 stay as they are, and are checked when they are read.
 @pytest.mark.parametrize(
-    ("name", "table"), [("1-first", "heads"), ("1-first", "batches"), ("2-search", "heads")]
+    ("name", "table"), [("1-first", "heads"), ("1-first", "batches"), ("2-search", "heads"), ("3", "heads")],
 )
 def test_damaged_files_of_earlier_formats_are_left_as_they_are(tmp_path, name, table):
     path = damaged(file_of(name, tmp_path), table, tmp_path / "damaged")
@@ -252,30 +252,32 @@ def test_damaged_files_of_earlier_formats_are_left_as_they_are(tmp_path, name, t
     assert contents(path.parent) == before
 
 
-def test_a_check_does_not_rewrite_an_earlier_format(tmp_path):
-    path = file_of("2-search", tmp_path)
-    before = contents(tmp_path)
-    assert check(path) == Checked(dict.fromkeys(parts(), 3), ())
+@pytest.mark.parametrize("name", ["2-search", "3"])
+def test_a_check_does_not_rewrite_an_earlier_format(tmp_path, name):
+    path = file_of(name, tmp_path)
+    before, streams = contents(tmp_path), {*parts(), *(["changed"] if name == "3" else [])}
+    assert check(path) == Checked(dict.fromkeys(streams, 3), ())
     assert recover(path).folder is None
     assert contents(tmp_path) == before
 
 
-def test_earlier_formats_on_a_disk_that_cannot_be_written_to(tmp_path, monkeypatch):
-    path = file_of("2-search", tmp_path)
+@pytest.mark.parametrize("name", ["2-search", "3"])
+def test_earlier_formats_on_a_disk_that_cannot_be_written_to(tmp_path, monkeypatch, name):
+    path = file_of(name, tmp_path)
     before = contents(tmp_path)
     monkeypatch.setattr(migrations, "is_writable", lambda path: False)
-    with pytest.raises(errors.StoreError, match=r"its format, 2, .*permissions"):
+    with pytest.raises(errors.StoreError, match=rf"its format, {name[0]}, .*permissions"):
         pg.Database(path)
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["1-first", "2-search"])
+@pytest.mark.parametrize("name", ["1-first", "2-search", "3"])
 def test_two_that_open_an_earlier_format_at_once(tmp_path, name):
     path = file_of(name, tmp_path)
     with ThreadPoolExecutor(4) as pool:
         databases = list(pool.map(pg.Database, [path] * 4))
     for database in databases:
-        assert database.streams() == list(parts())
+        assert database.streams()[: len(parts())] == list(parts())
         database.close()
     with make(path, "grid") as agent:
         agent.verify()
@@ -287,9 +289,9 @@ def test_kinds_of_events_have_words():
         assert "after stage 2" in str(log.all[0])
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_damaged_number_of_the_format_is_recovered(tmp_path, version):
-    """One bit makes format 3 an earlier one, by its number."""
+    """Damage makes the present format an earlier one, by its number."""
     path = tmp_path / "a.db"
     fill(str(path), 3)[0].database.close()
     with path.open("r+b") as file:
