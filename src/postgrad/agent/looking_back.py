@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
+from jaxtyping import PyTree
 
 from postgrad.agent.changes.replaying import Past, Replaying
 from postgrad.agent.explanation import explain, interval_now
@@ -43,6 +44,7 @@ class LookingBack:
     _prior: Belief
     _alpha: float
     _options: dict[str, Any]
+    _context: PyTree
 
     @property
     def problem(self) -> Problem:
@@ -205,7 +207,7 @@ class LookingBack:
         x = np.asarray(self._past.events.changed(until).details["x"], float)
         policy = BayesianSGD(problem, **self._options)
         x = x.reshape(self._now.decision.shape)
-        parts = shared_parts(policy, self._prior, x, self._alpha)
+        parts = shared_parts(policy, self._prior, x, self._alpha, self._context)
         history = StoredHistory(parts.stream, parts.codec, self._store, until)
         history.take_up(self._head)
         return Past(history, parts.codec)

@@ -73,16 +73,14 @@ class Programs(NamedTuple):
         learn: (numbers, belief, search, monitor, batch, weight, x, elapsed) -> `Learning`. See
             `stage.learn` and `BayesianSGD.draw`. Without an x, the batch arose under the last
             decision; without `elapsed`, one unit of time after the batch before it.
-        draw: (numbers, belief, search) -> what is drawn for the descent, without a batch.
-        foresee: (numbers, belief, search, elapsed) -> what is believed after some time without
-            data, and what is drawn from that.
+        draw: (numbers, belief, search, elapsed) -> what is drawn for the descent without a batch,
+            and the mixture: see `descend`. With an `elapsed`, after that much time without data.
         descend: (numbers, draws, mixture, search, rows) -> `Descending`. See `stage.descend`. The
             mixture is the belief where the gradient reads its density, and None elsewhere.
     """
 
     learn: Callable[..., Learning]
-    draw: Callable[..., Draws]
-    foresee: Callable[..., tuple[Belief | None, Draws]]
+    draw: Callable[..., tuple[Draws, Belief | None]]
     descend: Callable[..., Descending]
 
 
@@ -98,7 +96,6 @@ def programs(plan: Plan) -> Programs:
     return Programs(
         learn=compiled(kept(_learn, plan)),
         draw=compiled_soon(kept(_draw, plan)),
-        foresee=compiled_soon(kept(_foresee, plan)),
         descend=compiled_soon(kept(_descend, plan)),
     )
 
@@ -122,17 +119,13 @@ def _learn(
     return Learning(state.belief, draws, Packed.of(test), Packed.of(report))
 
 
-def _draw(plan: Plan, numbers: list[Array], belief: Belief, search: Packed) -> Draws:
-    return _policy(plan, numbers).draw(_state(belief, search))._replace(mixture=None)
-
-
-def _foresee(
-    plan: Plan, numbers: list[Array], belief: Belief, search: Packed, elapsed: Array
-) -> tuple[Belief | None, Draws]:
+def _draw(
+    plan: Plan, numbers: list[Array], belief: Belief, search: Packed, elapsed: Array | None
+) -> tuple[Draws, Belief | None]:
     policy = _policy(plan, numbers)
-    later = belief.advance(elapsed)
-    draws = policy.draw(_state(later, search))._replace(mixture=None)
-    return later if policy.gradient.uses_mixture else None, draws
+    later = belief if elapsed is None else belief.advance(elapsed)
+    draws = policy.draw(_state(later, search))
+    return draws._replace(mixture=None), draws.mixture
 
 
 def _descend(

@@ -221,7 +221,7 @@ class Stream:
         search = self._search_at(now, 0, self.start.decision)
         elapsed = np.float64(1.0 if on.elapsed is None else on.elapsed)
         with quietly():
-            mixture, draws = self._programs.foresee(numbers, now.belief, search, elapsed)
+            draws, mixture = self._programs.draw(numbers, now.belief, search, elapsed)
             told = self._programs.descend(numbers, draws, mixture, search, 1.0).report
         descend = read(DescendVerdict, told.first())
         self._check_assumed(now, descend)
@@ -274,20 +274,22 @@ class Stream:
     def sought(self, snapshot: Snapshot) -> Snapshot:
         """The decision sought anew, from that of the snapshot, under what it believes.
 
+        With contexts there is nothing to seek: each decision is sought for its own context.
+
         A search looks at the whole feasible set, as in a first stage; steps of other kinds are
         those of the snapshot's stage. The random numbers follow from (seed, stage).
 
         Raises:
             StepSizeError, DivergenceError, AssumptionFailedError: As for `after`.
         """
-        if snapshot.report is None:
+        if snapshot.report is None or self.context is not None:
             return snapshot
         number = 1 if self.policy.descent.fixes_draws else snapshot.stage
         rows = max(snapshot.report.rows, 1)
         before = snapshot._replace(
             stage=number - 1, search=self._search_at(snapshot, number - 1, snapshot.decision)
         )
-        draws = self._programs.draw(self._numbers, before.belief, before.search)
+        draws, _ = self._programs.draw(self._numbers, before.belief, before.search, None)
         search, told = self._descend(before, before.belief, draws, rows)
         descend = read(DescendVerdict, told.first())
         self._check_assumed(before, descend)
@@ -355,7 +357,7 @@ class Stream:
 
     def without_data(self, before: Snapshot) -> np.ndarray | None:
         """Where the descent goes on to without a batch; None if that is not finite."""
-        draws = self._programs.draw(self._numbers, before.belief, before.search)
+        draws, _ = self._programs.draw(self._numbers, before.belief, before.search, None)
         _, report = self._descend(before, before.belief, draws, 0)
         decision = self._decision(read(DescendVerdict, report.first()))
         return decision if np.isfinite(decision).all() else None

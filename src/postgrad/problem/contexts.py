@@ -90,15 +90,16 @@ def as_context(context: PyTree, like: PyTree = None, what: str = "context") -> P
     """
     if not is_concrete(context):
         return context
-    named, structure = jax.tree.flatten_with_path(context, is_leaf=_is_leaf)
+    named, _ = jax.tree.flatten_with_path(context, is_leaf=_is_leaf)
+    structure = jax.tree.structure(context, is_leaf=_is_leaf)
     names = [f"{what}{jax.tree_util.keystr(path)}" for path, _ in named]
     arrays = [_as_leaf(leaf, name) for name, (_, leaf) in zip(names, named, strict=True)]
     if like is None:
         if not arrays:
             raise ContextError(f"{what} must have at least one number, got {context!r}")
     else:
-        others, expected = jax.tree.flatten(like)
-        if structure != expected:
+        others, expected = jax.tree.flatten(like)[0], jax.tree.structure(like)
+        if str(structure) != str(expected):
             raise ContextError(_other_parts(names, like, what))
         arrays = [_like(*each) for each in zip(arrays, others, names, strict=True)]
     return jax.tree.unflatten(structure, [on_device(array) for array in arrays])
@@ -158,7 +159,9 @@ def _other_parts(names: list[str], like: PyTree, what: str) -> str:
     expected = [f"{what}{jax.tree_util.keystr(path)}" for path, _ in named]
     missing = [name for name in expected if name not in names]
     extra = [name for name in names if name not in expected]
-    parts = [f"{missing[0]} is missing"] * bool(missing) + [f"{extra[0]} is not known"] * bool(extra)
+    parts = [f"{missing[0]} is missing"] * bool(missing) + [f"{extra[0]} is not known"] * bool(
+        extra
+    )
     return "; ".join(parts or ["its parts are in another structure"]) + (
         f": the first context has {', '.join(expected)}"
     )

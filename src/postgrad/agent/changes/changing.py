@@ -150,7 +150,7 @@ class Changing(LookingBack):
             before, bound = (self._parts, self._past), self._codec.bound
             start = self._stream.start.decision if x is None else x
             policy = BayesianSGD(problem, **self._options)
-            parts = shared_parts(policy, self._prior, start, self._alpha)
+            parts = shared_parts(policy, self._prior, start, self._alpha, self._context)
             found = parts.once(differences, self._parts.once(fingerprint))
             if refused := [one for one in found if not one.changeable]:
                 words = "; ".join(one.words for one in refused[:5])

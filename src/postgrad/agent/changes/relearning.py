@@ -6,7 +6,9 @@ from contextlib import suppress
 import jax.numpy as jnp
 import numpy as np
 
+from postgrad.agent.occasions import from_text
 from postgrad.agent.state_codec import OtherArraysError, StateCodec
+from postgrad.engine.occasion import Occasion
 from postgrad.engine.snapshot import Snapshot
 from postgrad.engine.stream import Stream
 from postgrad.errors import StoreError
@@ -108,8 +110,9 @@ class Relearning:
         for number, batch in self._store.batches(base.stage + 1, stage):
             data = self.events.as_of(as_of, number, batch) if as_of else (batch.rows, batch.x)
             rows, x = self._data(*(replaced or {}).get(number, data))
+            in_force, on = issued if x is None else x, self._occasion(batch.context)
             try:
-                snapshot = self._stream.relearned(snapshot, rows, issued if x is None else x)
+                snapshot = self._stream.relearned(snapshot, rows, in_force, on)
             except AssumptionFailedError as failed:
                 return self.believed(stage, self._stream.begin(failed.which), replaced, as_of)
             issued = self._issued_after(number, batch)
@@ -221,6 +224,11 @@ class Relearning:
             return True  # on record, and so written by code that is later
         _, batch = next(self._store.batches(stage, stage))
         return self._codec.is_of_today(batch.answer)
+
+    def _occasion(self, context: str | None) -> Occasion:
+        """The occasion on which a batch arose."""
+        with self._store.database.reading():
+            return from_text(self._stream, context)
 
     def _data(self, rows: bytes, x: bytes | None) -> tuple[np.ndarray, np.ndarray | None]:
         """The observations of a batch, and the decision in force, if the caller named one."""

@@ -114,7 +114,7 @@ class Replaying:
             data = (batch.rows, batch.x)
             if as_of is not None:
                 data = self._events.as_of(as_of, stage, batch)
-            snapshot = past.history.again(snapshot, *data)
+            snapshot = past.history.again(snapshot, *data, batch.context)
             if snapshot.answer != batch.answer and different is None:
                 different = stage
         for number, one in after:
