@@ -238,7 +238,8 @@ def contents(folder):
 
 # Batches of formats 2 and 3 stay as they are, and are checked when they are read.
 @pytest.mark.parametrize(
-    ("name", "table"), [("1-first", "heads"), ("1-first", "batches"), ("2-search", "heads"), ("3", "heads")],
+    ("name", "table"),
+    [("1-first", "heads"), ("1-first", "batches"), ("2-search", "heads"), ("3", "heads")],
 )
 def test_damaged_files_of_earlier_formats_are_left_as_they_are(tmp_path, name, table):
     path = damaged(file_of(name, tmp_path), table, tmp_path / "damaged")

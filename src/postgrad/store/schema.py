@@ -11,8 +11,8 @@ APPLICATION = 0x706F7374
 # The format of the tables below; `changes/migrations.py` reads earlier ones.
 VERSION = 4
 
-# The key of a batch is stream * STAGES + stage: a new batch is the last of its stream's pages. Those
-# of an event and of an issued decision are stream * STAGES + its number.
+# The key of a batch is stream * STAGES + stage: a new batch is the last of its stream's pages.
+# Events and issued decisions have stream * STAGES + their number.
 STAGES = 1 << 40
 
 # `header` and `report_header` are numbers of array headers.

@@ -111,7 +111,8 @@ class Store(IssuedDecisions):
         mark = self.database.marked_commits.get(self._stream)
         if mark is not None and not mark.allows(head):
             missing = mark.commits - head.commits
-            what = f"{missing} acknowledged batches are" if missing else "an acknowledged batch is"
+            many = f"{missing} acknowledged batches or issued decisions are"
+            what = many if missing else "an acknowledged batch is"
             raise self.database.error(
                 f"{what} missing: the database or its log was damaged or replaced, or written by "
                 f"several that share no locks; {WAY_OUT}"

@@ -157,7 +157,7 @@ class Salvage:
         found = row_at(self._pages, place)
         assert found is not None  # it was read before
         _, _, *fields, chain, context = self._batch_table.whole(*found)
-        return Batch(*fields, context), chain  # type: ignore[arg-type, return-value]
+        return Batch(*(*fields, context)), chain  # type: ignore[arg-type, return-value]
 
     def issue(self, place: Place) -> tuple[Issue, bytes]:
         """The issued decision at a place, and its checksum."""
