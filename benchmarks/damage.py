@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from damaged_bytes import damages
 
 from postgrad.errors import StoreError
