@@ -184,7 +184,7 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
                 if known is not None:
                     return self._answered_before(*known, rows, in_force, text)
                 try:
-                    if self._stream.context is not None and in_force is None:
+                    if self._stream.contexts.example is not None and in_force is None:
                         in_force = np.asarray(self.decision)  # on record: no stage has issued it
                     new = self._past.after(self._now, rows, in_force, on)
                     alarm, entry = new.alarm, self._past.entry(new, key, rows, in_force, text)
@@ -226,7 +226,7 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
             given = None if x is None else as_decision(x, self._stream.start.decision.shape)
             if self._store.find(as_name(id, BatchError, "id")) is None:
                 in_force, _ = self._when(given, context, of, date, self._now)
-                if self._stream.context is not None and in_force is None:
+                if self._stream.contexts.example is not None and in_force is None:
                     in_force = np.asarray(self.decision)
 
                 def when(before: Snapshot) -> Occasion:
@@ -284,7 +284,7 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
                 f"batch {batch.id!r} was observed before, at stage {stage}, with other data; if "
                 f"those were wrong, see `Agent.correct`"
             )
-        if self._stream.context is not None:
+        if self._stream.contexts.example is not None:
             return self.decision
         with self._database.reading():
             return self._codec.read_answer(batch.answer).decision[()]

@@ -32,7 +32,10 @@ class Deciding(Changing):
 
         With contexts it is the last one that was issued under an id.
         """
-        if self._stream.context is not None and (last := self._latest_issued()) is not None:
+        if (
+            self._stream.contexts.example is not None
+            and (last := self._latest_issued()) is not None
+        ):
             return last.decision
         return self._now.decision[()]
 

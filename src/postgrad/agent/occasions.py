@@ -33,10 +33,10 @@ def occasion_now(stream: Stream, context: Any, date: Any, latest: float) -> Occa
         SettingError: If the date is none.
     """
     if date is None:
-        return stream.occasion(context, None, None)
+        return stream.contexts.occasion(context, None, None)
     time = as_time(date)
     elapsed = 0.0 if np.isnan(latest) else max(time - latest, 0.0)
-    return stream.occasion(context, elapsed, time)
+    return stream.contexts.occasion(context, elapsed, time)
 
 
 def as_time(date: Any) -> float:
@@ -90,12 +90,12 @@ def from_text(stream: Stream, text: str | None) -> Occasion:
     context = None
     if "z" in parts:
         numbers = parts["z"]
-        names = [name for name, _ in _named(stream.context)]
+        names = [name for name, _ in _named(stream.contexts.example)]
         if names != list(numbers):
             raise ContextError(f"the stored context has {list(numbers)}, expected {names}")
-        structure = jax.tree.structure(stream.context)
+        structure = jax.tree.structure(stream.contexts.example)
         context = jax.tree.unflatten(structure, [np.asarray(numbers[name]) for name in names])
-    return stream.occasion(context, parts.get("elapsed"), parts.get("date"))
+    return stream.contexts.occasion(context, parts.get("elapsed"), parts.get("date"))
 
 
 def same_context(one: str | None, other: str | None) -> bool:

@@ -35,7 +35,7 @@ class SharedParts:
         """Tries the parts on each other: see `Stream`."""
         self.stream = Stream(policy, belief, x, alpha, context)
         self.codec = StateCodec(self.stream)
-        start, example = self.stream.start.decision, self.stream.context
+        start, example = self.stream.start.decision, self.stream.contexts.example
         self._described = (policy, belief, start, alpha, example)
         self._given = (policy, belief, x, context)  # kept: see `_array`
         self._told: dict[Hashable, Any] = {}

@@ -238,16 +238,18 @@ class BayesianSGD(Policy):
         theta = first(thetas)
         self.problem.check(x, thetas)
         belief = belief.bind(self.problem, x)
+        # What is assumed must hold in every context.
+        tried = self.problem.in_trial_contexts(x, thetas)
         self.gradient.check(self.problem, x, theta)
         only_marginals = (
             self.descent.fixes_draws
             and self.gradient.along_paths
-            and adds_over_coordinates(self.problem, self.gradient, x, belief)
+            and all(adds_over_coordinates(one, self.gradient, x, belief) for one in tried)
         )
         additive = (
             self.descent.fixes_draws
             and (isinstance(self.risk, Mean) or x.size == 1)
-            and adds_over_decisions(self.problem, self.gradient, x, thetas)
+            and all(adds_over_decisions(one, self.gradient, x, thetas) for one in tried)
         )
         objective = SampledObjective(
             self.problem,

@@ -17,27 +17,21 @@ from postgrad.beliefs.belief import Belief, first
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
 from postgrad.engine.compiling import quietly
+from postgrad.engine.impossible import refuse
 from postgrad.engine.no_report import no_descend_report, no_learn_report
 from postgrad.engine.occasion import USUAL, Occasion
 from postgrad.engine.packing import Packed
 from postgrad.engine.padding import padded
-from postgrad.engine.programs import Descending, Learning, programs, split
+from postgrad.engine.policy_in_contexts import PolicyInContexts
+from postgrad.engine.programs import Descending, Learning, programs
 from postgrad.engine.snapshot import Report, Snapshot, Solved
 from postgrad.engine.stage import DescendVerdict, LearnVerdict, read
-from postgrad.errors import (
-    ContextError,
-    DivergenceError,
-    ImpossibleDataError,
-    StepSizeError,
-    SupportError,
-)
+from postgrad.errors import DivergenceError, StepSizeError
 from postgrad.monitoring import assumptions
 from postgrad.monitoring.assumptions import AssumptionFailedError
 from postgrad.monitoring.misspecification import Monitor
 from postgrad.monitoring.progress_warnings import Stall
-from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import on_device
-from postgrad.problem.contexts import as_context
 from postgrad.problem.problem import kind_of
 
 
@@ -63,7 +57,7 @@ class Stream:
 
     Attributes:
         policy: Whose stages these are; with contexts, in the example.
-        context: An example of a context; None if the problem takes none.
+        contexts: The policy in any context.
         event_shape: The shape of one observation.
         start: The snapshot before the first batch.
     """
@@ -76,16 +70,8 @@ class Stream:
         Raises:
             ContextError: If the context is none, or the problem takes none.
         """
-        self.context = None
-        if context is not None:
-            if not policy.problem.takes_context:
-                raise ContextError(
-                    "a context was given, but cost, model and feasible set take none: a function "
-                    "of the context has three arguments without defaults, as cost(x, xi, z)"
-                )
-            self.context = as_context(context)
-        self._general = policy  # with contexts, in none
-        self.policy = policy = policy if context is None else policy.at(self.context)
+        self.contexts = PolicyInContexts(policy, context)
+        self.policy = policy = self.contexts.policy
         with quietly():
             state = self._state = policy.init(belief, x)
         theta = first(belief.examples())
@@ -93,8 +79,8 @@ class Stream:
         self.event_shape = policy.problem.event_shape(state.x, theta)
         self._data_depend = kind_of(likelihood, state.x, theta).depends_on_decision
         self._uses_mixture = policy.gradient.uses_mixture
-        self._numbers, self._plan = split(policy)
-        self._programs = programs(self._plan)
+        self._numbers = self.contexts.numbers
+        self._programs = programs(self.contexts.plan)
         self._test = Packed.of(Monitor(self.event_shape, alpha=alpha), np.concatenate)
         self.start = self.begin(0)
 
@@ -148,7 +134,7 @@ class Stream:
             AssumptionFailedError: If an assumption does not hold here. Then all batches so far must
                 be learned again, from a beginning without it: see `begin`.
         """
-        if self.context is not None:
+        if self.contexts.example is not None:
             return self._answering(self.relearned(before, rows, x, on))
         new, draws = self._learned(before, rows, x, on)
         search, told = self._descend(before, new.learned, draws, len(rows))
@@ -216,7 +202,7 @@ class Stream:
         Raises:
             StepSizeError, DivergenceError, AssumptionFailedError: As for `after`.
         """
-        numbers = self._numbers_on(on, seed=now.stage)
+        numbers = self.contexts.numbers_on(on, seed=now.stage)
         before = now._replace(stage=0, decision=self.start.decision)
         search = self._search_at(now, 0, self.start.decision)
         elapsed = np.float64(1.0 if on.elapsed is None else on.elapsed)
@@ -228,39 +214,6 @@ class Stream:
         if not (descend.positive_step and descend.finite):
             self._stop(before, descend, told)
         return Solved(self._decision(descend), told, Doubt(int(descend.doubt)))
-
-    def occasion(self, context: Any, elapsed: float | None, time: float | None) -> Occasion:
-        """The occasion of a context, which must be like the example.
-
-        Raises:
-            ContextError: If it is not.
-        """
-        if self.context is None:
-            if context is not None:
-                raise ContextError("a context was given, but the problem takes none")
-            return USUAL if elapsed is None and time is None else Occasion(None, elapsed, time)
-        if context is None:
-            raise ContextError("a context is needed: the problem takes one")
-        return Occasion(as_context(context, self.context), elapsed, time)
-
-    def _numbers_on(self, on: Occasion, seed: int | None = None) -> list[jax.Array]:
-        """The numbers of the policy on an occasion.
-
-        Raises:
-            ContextError: If the feasible set in that context is of another kind.
-        """
-        if on.context is None and seed is None:
-            return self._numbers
-        policy = self.policy if on.context is None else self._general.at(on.context)
-        if seed is not None:
-            policy = replaced(policy, key=_folded(policy.key, seed))
-        numbers, plan = split(policy)
-        if plan != self._plan:
-            raise ContextError(
-                f"feasible(z) must return sets of one kind, whatever the context: it was "
-                f"{self.policy.problem.feasible} and is {policy.problem.feasible}"
-            )
-        return numbers
 
     def anew(self, snapshot: Snapshot, decision: np.ndarray) -> Snapshot:
         """The snapshot with a search that knows nothing but the decision that it starts from."""
@@ -282,7 +235,7 @@ class Stream:
         Raises:
             StepSizeError, DivergenceError, AssumptionFailedError: As for `after`.
         """
-        if snapshot.report is None or self.context is not None:
+        if snapshot.report is None or self.contexts.example is not None:
             return snapshot
         number = 1 if self.policy.descent.fixes_draws else snapshot.stage
         rows = max(snapshot.report.rows, 1)
@@ -322,7 +275,7 @@ class Stream:
         self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None, on: Occasion
     ) -> tuple["_Learned", Draws]:
         """Bayes' rule; what the descent finds is still missing from the snapshot."""
-        numbers = self._numbers_on(on)
+        numbers = self.contexts.numbers_on(on)
         batch, weight = padded(rows)
         belief, free, fixed_since = before.belief, before.room, before.fixed_since
         if free < len(batch):
@@ -332,7 +285,8 @@ class Stream:
         learn = read(LearnVerdict, learning.report.first())
         self._check_assumed(before, learn)
         if not (learn.possible and learn.proper):
-            self._refuse(before, rows, x, on)
+            place = jnp.asarray(before.decision if x is None else x)
+            refuse(self.contexts.problem_on(on), place, before.belief.examples(), rows)
         if not learn.negligible:  # then all points are computed
             belief, fixed_since = live_points.unfocused(before.belief), before.stage + 1
             learning = self._learn(numbers, before, belief, batch, weight, x, on)
@@ -413,30 +367,6 @@ class Stream:
             f"{gradient.tolist()}; use smaller steps or a bounded feasible set"
         )
 
-    def _refuse(
-        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None, on: Occasion
-    ) -> None:
-        """Finds out what is wrong with a batch that cannot have happened, and says so."""
-        general = self._general.problem
-        problem = general if on.context is None else general.at(on.context)
-        thetas = before.belief.examples()
-        place = jnp.asarray(before.decision if x is None else x)
-        problem.check_models(place, thetas)
-        for number, row in enumerate(rows):
-            y = jnp.asarray(row)
-            inside = jax.vmap(lambda theta, y=y: problem.likelihood(place, theta).support(y))(
-                thetas
-            )
-            if not np.any(inside):
-                raise SupportError(
-                    f"row {number} of the batch, {row}, lies outside the model's support "
-                    f"for every theta, at x = {np.asarray(place)}"
-                )
-        raise ImpossibleDataError(
-            f"no theta in the belief's support explains the batch {rows.tolist()} "
-            f"at x = {np.asarray(place)}: each has density zero"
-        )
-
 
 def _numbered(search: Packed, stage: int) -> Packed:
     """A packed search that has come to another stage; the number is the first of its words."""
@@ -448,11 +378,6 @@ def _numbered(search: Packed, stage: int) -> Packed:
 @eqx.filter_jit
 def _advance(belief: Belief, elapsed: Any) -> Belief:
     return belief.advance(elapsed)
-
-
-@jax.jit
-def _folded(key: jax.Array, number: int) -> jax.Array:
-    return jax.random.fold_in(key, number)
 
 
 def _latest(time: float, other: float | None) -> float:

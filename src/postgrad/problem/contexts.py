@@ -11,6 +11,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -119,6 +120,8 @@ def trial_contexts(context: PyTree) -> list[PyTree]:
         noise = scale * rng.standard_normal(numbers.shape)
         return on_device(numbers + noise * (1.0 + np.abs(numbers)))
 
+    if not any(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(context)):
+        return [context]
     scales = np.geomspace(0.01, 3.0, _TRIALS)
     return [context, *(jax.tree.map(lambda z, s=s: moved(z, float(s)), context) for s in scales)]
 
