@@ -98,10 +98,14 @@ def squared(x, xi):
     return (x - xi) ** 2
 
 
+def counts(x, theta):
+    return dist.Poisson(theta)
+
+
 def test_a_batch_is_foreseen_after_the_time_that_has_passed():
     """By the law of Gamma-Poisson, three units of time after the last batch."""
     algorithm = pg.BayesianSGD(
-        pg.Problem(squared, poisson, pg.feasible.Box(0.1, 99.0)), **pg.presets.paper()
+        pg.Problem(squared, counts, pg.feasible.Box(0.1, 99.0)), **pg.presets.paper()
     )
     step = eqx.filter_jit(algorithm.step)
     state = algorithm.init(Gamma(2.0, 0.5, forget=0.8), 1.0)
@@ -109,7 +113,7 @@ def test_a_batch_is_foreseen_after_the_time_that_has_passed():
     after, info = step(state, jnp.asarray([3.0]), elapsed=3.0)
     share = 0.8**3
     belief = Gamma(2.0 + share * 16.0, 0.5 + share * 2.0)
-    expected = belief.log_mixture(poisson, state.decision, jnp.asarray(3.0))
+    expected = belief.log_mixture(counts, state.decision, jnp.asarray(3.0))
     assert info.log_predictive[0] == pytest.approx(float(expected))
     assert after.belief.concentration == pytest.approx(5.0 + share * 16.0)
     assert after.belief.effective_size == pytest.approx(1.0 + 2.0 * share)
@@ -123,7 +127,7 @@ def test_a_batch_is_foreseen_after_the_time_that_has_passed():
 @pytest.mark.parametrize("elapsed", [-1.0, float("nan"), "a day", [1.0, 2.0]])
 def test_times_that_are_none_are_refused(elapsed):
     algorithm = pg.BayesianSGD(
-        pg.Problem(squared, poisson, pg.feasible.Box(0.1, 99.0)), **pg.presets.paper()
+        pg.Problem(squared, counts, pg.feasible.Box(0.1, 99.0)), **pg.presets.paper()
     )
     state = algorithm.init(Gamma(2.0, 0.5, forget=0.8), 1.0)
     with pytest.raises(errors.SettingError, match="elapsed must be"):

@@ -22,8 +22,9 @@ class Memory(eqx.Module):
         pi_t  is proportional to  pi_0 prod_{s <= t} f(y_s; x_s, .)^(lambda^(tau_t - tau_s)),
         n_t   =  sum_{s <= t} lambda^(tau_t - tau_s) D_s
 
-    with tau_s the time of batch s: s, where batches have no dates. With lambda = 1 nothing is forgotten and this is Bayes' rule. The prior itself does not fade:
-    without new data the belief returns to it.
+    with tau_s the time of batch s, which is s where batches have no dates. With lambda = 1 nothing
+    is forgotten and this is Bayes' rule. The prior itself does not fade: without new data the
+    belief returns to it.
 
     Attributes:
         forget: lambda, what remains of the evidence after one unit of time; None is exactly 1.

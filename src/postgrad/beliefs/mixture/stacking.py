@@ -95,7 +95,8 @@ def _differences(first: Any, other: Any, path: str) -> Iterator[str]:
 def _same_setting(first: Any, other: Any) -> bool:
     if jax.tree_util.all_leaves([first]):
         return bool(first == other)
-    return jax.tree.structure(first) == jax.tree.structure(other)
+    trees: list[Any] = [jax.tree.structure(value) for value in (first, other)]
+    return bool(trees[0] == trees[1])
 
 
 def _shown(value: Any) -> str:
