@@ -344,13 +344,14 @@ def test_others_hear_of_a_batch_and_do_not_count_it():
     batch = jnp.asarray([17.0])
     pooled_step = eqx.filter_jit(step)  # one program instead of one for each operation
     new, _ = pooled_step(algorithm, pool, states, jnp.asarray(1), batch, jnp.asarray(9.0))
-    taught = first.belief.update(shown, jnp.asarray(9.0), batch, None)  # 9 was in force there
+    waited = first.belief.advance(1.0)
+    taught = waited.update(shown, jnp.asarray(9.0), batch, None)  # 9 was in force there
     heard = both(knows, taught)
     np.testing.assert_allclose(new.belief.weights.values, heard.weights.values, atol=1e-9)
     gained = pool.lend(heard)
     borrowed = reweighted(knows, gained, knows.weights.prior + gained)
     lent = eqx.tree_at(lambda s: s.belief, first, borrowed)
-    expected, _ = eqx.filter_jit(algorithm.step)(lent, batch, weight=jnp.zeros(1))
+    expected, _ = eqx.filter_jit(algorithm.step)(lent, batch, weight=jnp.zeros(1), elapsed=0.0)
     assert float(new.decision[0]) == pytest.approx(float(expected.decision), rel=1e-9)
 
 

@@ -69,8 +69,8 @@ PAIRS = pg.beliefs.product_grid(
 
 # (belief, model) pairs, several for each class; what takes long to make is a function
 CASES = {
-    pg.beliefs.Adaptive: [
-        (pg.beliefs.Adaptive(pg.beliefs.Grid(POINTS, PRIOR, forget=1.0), (1.0, 1.0)), normal)
+    pg.beliefs.Mixture: [
+        (pg.beliefs.Mixture([pg.beliefs.Grid(POINTS, PRIOR, forget=r) for r in (1.0, 1.0)]), normal)
     ],
     pg.beliefs.Grid: [
         (pg.beliefs.Grid(POINTS), normal),
@@ -318,7 +318,8 @@ def test_fixed_arrays_do_not_change(belief, model):
 
 
 def test_arrays_that_batches_leave_alone_are_fixed():
-    belief = pg.beliefs.Adaptive(pg.beliefs.Grid({"a": POINTS}, PRIOR, forget=1.0), (1.0, 0.9))
+    members = [pg.beliefs.Grid({"a": POINTS}, PRIOR, forget=rate) for rate in (1.0, 0.9)]
+    belief = pg.beliefs.Mixture(members)
     marks = fixed_leaves([{"b": belief}, 3.0, POINTS])
     assert marks[1:] == [False, False]
     grid, marks = belief.beliefs, marks[0]["b"]

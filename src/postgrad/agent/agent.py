@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import PyTree
 
 from postgrad.agent.affordable import affordable
-from postgrad.agent.deciding import Deciding
+from postgrad.agent.decisions.deciding import Deciding
+from postgrad.agent.decisions.occasions import as_text, from_text, occasion_now, same_context
 from postgrad.agent.explanation import in_short
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.moments import StoredMoments
-from postgrad.agent.occasions import as_text, from_text, occasion_now, same_context
 from postgrad.agent.shared_parts import shared_parts
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs.belief import Belief

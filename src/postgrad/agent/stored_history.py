@@ -11,7 +11,7 @@ import numpy as np
 
 from postgrad.agent.changes.relearning import Relearning
 from postgrad.agent.changes.versions import versions_now
-from postgrad.agent.occasions import as_text
+from postgrad.agent.decisions.occasions import as_text
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs.belief import Belief
 from postgrad.engine.occasion import Occasion

@@ -8,7 +8,7 @@ by an entry in `CLASSES` or `FIELDS`. `tests/test_stored_names.py` compares `FRO
 from typing import Any
 
 # Of each class that is renamed since it was first stored: its name in Python, its name in files.
-CLASSES: dict[str, str] = {}
+CLASSES: dict[str, str] = {"Mixture": "Adaptive"}
 # Of each field that is renamed: the class in files, the field in Python; the field in files.
 FIELDS: dict[tuple[str, str], str] = {}
 # Functions of postgrad that settings name: their name in Python, their name in files.
@@ -16,7 +16,7 @@ FUNCTIONS: dict[str, str] = {}
 
 # All classes in files, and their fields. Entries are added, and never changed.
 FROZEN = {
-    "Adaptive": "beliefs log_weights",
+    "Adaptive": "beliefs log_weights shared discount",
     "Automatic": "",
     "Average": "",
     "Ball": "center radius",

@@ -13,7 +13,6 @@ repeated gradient descent       gradient `Partial`
 """
 
 import dataclasses
-import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -24,14 +23,13 @@ from jaxtyping import Array, Float, Int, PyTree
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.descents.as_descent import as_descent
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
-from postgrad.algorithm.descents.newton import Newton
-from postgrad.algorithm.descents.search.search import Search
 from postgrad.algorithm.gradients.automatic import Automatic
 from postgrad.algorithm.gradients.gradient import Gradient
 from postgrad.algorithm.outputs import Issued, Last, Move, Output
 from postgrad.algorithm.policy import Policy, first_stage, initial_decision
 from postgrad.algorithm.risks.mean import Mean
 from postgrad.algorithm.risks.risk import Risk
+from postgrad.algorithm.sample_sizes import sample_sizes, usual_descent
 from postgrad.algorithm.sampled_objective import SampledObjective, has_tails
 from postgrad.algorithm.separable_cost import adds_at, adds_over_coordinates, adds_over_decisions
 from postgrad.algorithm.surprise import Surprise, surprise
@@ -40,7 +38,7 @@ from postgrad.beliefs.statistics_in_force import statistics_hold
 from postgrad.errors import BatchError, SettingError
 from postgrad.numerics.lattice_keys import purpose
 from postgrad.numerics.module import replaced
-from postgrad.numerics.validate import as_count, as_key, on_device
+from postgrad.numerics.validate import as_count, as_key, as_number, is_concrete, on_device
 from postgrad.problem.batch import Batch
 from postgrad.problem.own_identity import as_of_now
 from postgrad.problem.problem import Decision, Problem
@@ -49,8 +47,6 @@ from postgrad.problem.problem import Decision, Problem
 _OUTPUT, _BELIEF, _SURPRISE, _TRIAL = 1, 2**32 - 1, 2**32 - 2, 2**32 - 3
 # Assumptions, as bits: see `State.only_marginals` and `statistics_hold`.
 ADDS, SUFFICE = 1, 2
-# With fewer draws a stage does not compare places, and takes every step.
-_FEW = 32
 
 
 class State(eqx.Module):
@@ -88,8 +84,9 @@ class Learned(NamedTuple):
     """What learning from a batch tells.
 
     Attributes:
-        log_predictive: log f_hat_{t-1}(y_j; x_t), how well each observation was foreseen.
-        surprise: Where the batch lies among those that pi_{t-1} foresaw.
+        log_predictive: log f_hat(y_j; x_t), how well each observation was foreseen by pi_{t-1},
+            after the time that has passed since.
+        surprise: Where the batch lies among those that were foreseen.
     """
 
     log_predictive: Float[Array, " D"]
@@ -178,11 +175,10 @@ class BayesianSGD(Policy):
             problem: Cost, model and feasible set.
             gradient: Pathwise where the model allows it, a sum over all values or the score
                 elsewhere, if not given.
-            steps: A descent such as `Search()` (the default) or `SGLD(...)`; a number, a schedule
-                t -> a_t or an optax optimiser for plain projected steps.
+            steps: A descent such as `Search()` (the default); a number, a schedule t -> a_t or an
+                optax optimiser for plain projected steps.
             risk: `Mean()`, if not given.
-            output: What is issued: `Last()` (if not given), `Average()`, `RandomIterate()` or
-                `Perturbed(...)`.
+            output: `Last()` (if not given), `Average()`, `RandomIterate()` or `Perturbed(...)`.
             iterations: K; 6 for a search and 1 for others, if not given.
             samples: Draws for each gradient, or a pair: of theta, and of xi for each of these.
                 4096 = 256 x 16 for a search and 1 for others, if not given. With powers of two the
@@ -195,7 +191,7 @@ class BayesianSGD(Policy):
         """
         self.problem = as_of_now(problem)
         self.gradient = Automatic() if gradient is None else gradient
-        self.descent = _usual(samples) if steps is None else as_descent(steps)
+        self.descent = usual_descent(samples) if steps is None else as_descent(steps)
         self.risk = Mean() if risk is None else risk
         self.output = Last() if output is None else output
         for name, kind, example in (
@@ -208,7 +204,7 @@ class BayesianSGD(Policy):
         if iterations is None:
             iterations = self.descent.usual_iterations
         self.iterations = as_count(iterations, SettingError, "iterations")
-        self.samples = _sizes(samples, self.descent)
+        self.samples = sample_sizes(samples, self.descent)
         if not isinstance(self.risk, Mean) and not self.descent.fixes_draws:
             raise SettingError(
                 f"{self.risk} needs several draws of xi for each of several thetas, which a search "
@@ -238,8 +234,7 @@ class BayesianSGD(Policy):
         theta = first(thetas)
         self.problem.check(x, thetas)
         belief = belief.bind(self.problem, x)
-        # What is assumed must hold in every context.
-        tried = self.problem.in_trial_contexts(x, thetas)
+        tried = self.problem.in_trial_contexts(x, thetas)  # what is assumed must hold in all
         self.gradient.check(self.problem, x, theta)
         only_marginals = (
             self.descent.fixes_draws
@@ -280,6 +275,7 @@ class BayesianSGD(Policy):
         *,
         weight: Float[Array, " D"] | None = None,
         x: Decision | None = None,
+        elapsed: Any = 1.0,
     ) -> tuple[State, Info]:
         """One stage: learn, descend, decide.
 
@@ -288,29 +284,49 @@ class BayesianSGD(Policy):
             batch: y_{t,1}, ..., y_{t,D} along the leading axis.
             weight: How much each observation counts; all once, if not given.
             x: The decision in force when the batch arose; the last one issued, if not given.
+            elapsed: How many units of time have passed since the last batch; see `Belief.advance`.
 
         Raises:
             BatchError: If the batch has no rows.
+            SettingError: If the elapsed time is not a number, zero or more.
         """
         if np.shape(batch)[:1] in ((), (0,)):
             raise BatchError(f"a batch has its rows along the leading axis, got {np.shape(batch)}")
         seen = Batch(state.decision if x is None else x, batch, weight)
-        state, learned = self.learn(state, seen)
+        state, learned = self.learn(state, seen, elapsed)
         state, descended = self.descend(state, seen.size)
         return state, Info(*learned, *descended)
 
-    def learn(
-        self, state: State, batch: Batch, elapsed: Float[Array, ""] | float = 1.0
-    ) -> tuple[State, Learned]:
-        """Learn: pi_t from pi_{t-1} and the batch, and how the batch was foreseen."""
-        new, log_predictive = self.update(state, batch)
+    def learn(self, state: State, batch: Batch, elapsed: Any = 1.0) -> tuple[State, Learned]:
+        """Learn: pi_t from pi_{t-1}, the time passed and the batch, and how that was foreseen.
+
+        Args:
+            state: The state after stage t - 1.
+            batch: The batch of stage t.
+            elapsed: How many units of time have passed since the last batch.
+        """
+        before = self._advanced(state, elapsed)
+        new, log_predictive = self._learned(before, batch)
         # by mixing, which compiles to far less
         key = purpose(purpose(self.key, state.stage), _SURPRISE)
-        foreseen = surprise(state.belief, self.problem.likelihood, *batch, key)
+        foreseen = surprise(before.belief, self.problem.likelihood, *batch, key)
         return new, Learned(log_predictive, foreseen)
 
-    def update(self, state: State, batch: Batch) -> tuple[State, Float[Array, " D"]]:
-        """pi_t from pi_{t-1} and the batch, and log f_hat_{t-1}(y_j; x_t): see `Learned`."""
+    def update(
+        self, state: State, batch: Batch, elapsed: Any = 1.0
+    ) -> tuple[State, Float[Array, " D"]]:
+        """`learn` without the surprise: pi_t, and log f_hat(y_j; x_t) before it."""
+        return self._learned(self._advanced(state, elapsed), batch)
+
+    def _advanced(self, state: State, elapsed: Any) -> State:
+        """The state when a batch comes, after the time that has passed without data."""
+        if is_concrete(elapsed):
+            expected = "a time, zero or more"
+            as_number(elapsed, SettingError, "elapsed", expected, lambda time: time >= 0)
+        return dataclasses.replace(state, belief=state.belief.advance(elapsed))
+
+    def _learned(self, state: State, batch: Batch) -> tuple[State, Float[Array, " D"]]:
+        """The belief after the batch, and log f_hat(y_j; x_t) before it."""
         likelihood, before = self.problem.likelihood, state.belief
         key = self._key(state.stage, _BELIEF)
         belief, log_predictive = before.predict_and_update(likelihood, batch, key)
@@ -382,25 +398,3 @@ class BayesianSGD(Policy):
     def _key(self, t: Int[Array, ""], number: int) -> Array:
         """A key for one part of stage t, apart from those that descents derive from (key, t)."""
         return random.fold_in(random.fold_in(self.key, t), np.uint32(number))
-
-
-def _usual(samples: int | tuple[int, int] | None) -> Descent:
-    """A search, if there are draws enough to compare places by them."""
-    total = math.prod(samples) if isinstance(samples, tuple) else samples
-    return Newton() if isinstance(total, int) and total < _FEW else Search()
-
-
-def _sizes(samples: int | tuple[int, int] | None, descent: Descent) -> tuple[int, int]:
-    """How many thetas, and how many draws of xi for each."""
-    if samples is None:
-        return descent.usual_samples
-    if isinstance(samples, tuple) and len(samples) == 2:
-        thetas, draws = (as_count(count, SettingError, "samples") for count in samples)
-        if draws > 1 and not descent.fixes_draws:
-            raise SettingError(f"samples must be one number for steps of this kind, got {samples}")
-        return thetas, draws
-    count = as_count(samples, SettingError, "samples")
-    usual = descent.usual_samples[0]
-    if descent.fixes_draws and 1 < usual < count and count % usual == 0:
-        return usual, count // usual
-    return count, 1

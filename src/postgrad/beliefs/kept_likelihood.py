@@ -32,7 +32,7 @@ from jax import lax, random
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.beliefs.belief import log_likelihood
-from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.forgetting import fade
 from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import is_concrete, on_device
@@ -62,8 +62,8 @@ class KeptLikelihood(eqx.Module):
         """l_t(theta)."""
 
     @abc.abstractmethod
-    def faded(self, memory: Memory) -> Self:
-        """lambda l_t, what remains of l_t when one more batch arrives."""
+    def faded(self, share: Float[Array, ""]) -> Self:
+        """This share of l_t."""
 
     @property
     @abc.abstractmethod
@@ -137,9 +137,9 @@ class KeptRows(KeptLikelihood):
         """Sums the log-densities of the rows in use, a block at a time."""
         return _read(theta, likelihood, self)
 
-    def faded(self, memory: Memory) -> Self:
-        """All weights multiplied by lambda."""
-        return replaced(self, weight=memory.fade(self.weight))
+    def faded(self, share: Array) -> Self:
+        """All weights multiplied by the share."""
+        return replaced(self, weight=fade(self.weight, share))
 
     @property
     def is_whole(self) -> Array:

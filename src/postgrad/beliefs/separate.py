@@ -63,6 +63,17 @@ class Separate(BatchBelief):
         new = jax.vmap(learn, in_axes=axes)(self.beliefs, *items)
         return replaced(self, beliefs=new)
 
+    def advance(self, elapsed: Any) -> Self:
+        """Item by item."""
+        return replaced(
+            self, beliefs=jax.vmap(lambda belief: belief.advance(elapsed))(self.beliefs)
+        )
+
+    @property
+    def is_comparable(self) -> bool:
+        """If the items' beliefs are."""
+        return self.beliefs.is_comparable
+
     def _items(self, x: Decision) -> Float[Array, " n"]:
         """The decision on each item; one number is the same for all."""
         return jnp.broadcast_to(x, (self.count,))

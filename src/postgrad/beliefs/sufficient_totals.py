@@ -16,7 +16,7 @@ from postgrad.beliefs.decision_shift import (
     find_shift,
     natural_parameters,
 )
-from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.forgetting import Memory, fade
 from postgrad.beliefs.kept_likelihood import KeptLikelihood, KeptRows
 from postgrad.distributions.exponential_families import (
     ExponentialFamily,
@@ -66,9 +66,9 @@ class SufficientTotals(KeptLikelihood):
         natural, sums = self.family.natural(likelihood(self.x, theta)), self.sums.value
         return natural @ sums[:-1] + sums[-1]
 
-    def faded(self, memory: Memory) -> Self:
-        """All sums multiplied by lambda."""
-        return replaced(self, sums=memory.fade(self.sums))
+    def faded(self, share: Array) -> Self:
+        """All sums multiplied by the share."""
+        return replaced(self, sums=fade(self.sums, share))
 
     @property
     def is_whole(self) -> Array:

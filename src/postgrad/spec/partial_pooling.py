@@ -14,10 +14,10 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
-from postgrad.beliefs.adaptive import Adaptive
 from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.grid.grid import Grid
 from postgrad.beliefs.grid.weights import LogWeights
+from postgrad.beliefs.mixture.mixture import Mixture
 from postgrad.errors import PriorError
 from postgrad.numerics.validate import as_positive
 from postgrad.problem.problem import Decision
@@ -58,7 +58,7 @@ class Pool(eqx.Module):
         Raises:
             PriorError: If they cannot.
         """
-        grid = belief.beliefs if isinstance(belief, Adaptive) else belief
+        grid = belief.beliefs if isinstance(belief, Mixture) else belief
         if not isinstance(grid, Grid) or grid.memory.forget is None:
             given = type(belief).__name__
             raise PriorError(f"only grids made with `forget` can be pooled, got {given}")
@@ -95,6 +95,7 @@ def step(
     batch: Float[Array, "D ..."],
     x: Decision,
     weight: Float[Array, " D"] | None = None,
+    elapsed: Any = 1.0,
 ) -> tuple[State, Info]:
     """A stage of one group, after which all other groups decide again on what it tells them.
 
@@ -106,12 +107,20 @@ def step(
         batch: y_{t,1}, ..., y_{t,D} along the leading axis.
         x: The decision in force when the batch arose.
         weight: The weight of each observation; 1, if not given.
+        elapsed: How many units of time have passed for the group since its last batch.
     """
     weight = jnp.ones(batch.shape[0]) if weight is None else weight
+
+    def with_its(belief: Belief) -> Belief:
+        stacked: Belief = jax.tree.map(
+            lambda all_, one: all_.at[group].set(one), states.belief, belief
+        )
+        return stacked
+
     # The batch is foreseen with what was known before it; the other groups hear of it at once.
-    taught = at(states, group).belief.update(policy.problem.likelihood, x, batch, weight)
-    heard = jax.tree.map(lambda all_, one: all_.at[group].set(one), states.belief, taught)
-    before, after = pool.lend(states.belief), pool.lend(heard)
+    waited = at(states, group).belief.advance(elapsed)
+    taught = waited.update(policy.problem.likelihood, x, batch, weight)
+    before, after = pool.lend(with_its(waited)), pool.lend(with_its(taught))
 
     def one(number: Array, state: State) -> tuple[State, Info]:
         here = number == group
@@ -119,7 +128,13 @@ def step(
         # The stage has G for its prior; what it has learned is kept with the group's own again.
         borrowed = reweighted(state.belief, gained, own + gained)
         lent = eqx.tree_at(lambda s: s.belief, state, borrowed)
-        new, info = policy.step(lent, batch, weight=jnp.where(here, weight, 0.0), x=x)
+        new, info = policy.step(
+            lent,
+            batch,
+            weight=jnp.where(here, weight, 0.0),
+            x=x,
+            elapsed=jnp.where(here, elapsed, 0.0),
+        )
         learned = reweighted(new.belief, -gained, own)
         belief = jax.tree.map(functools.partial(jnp.where, here), learned, state.belief)
         return eqx.tree_at(lambda s: s.belief, new, belief), info
@@ -141,5 +156,5 @@ def _prior(weights: LogWeights) -> Array:
 
 
 def _weights(belief: Belief) -> LogWeights:
-    grid = belief.beliefs if isinstance(belief, Adaptive) else belief
+    grid = belief.beliefs if isinstance(belief, Mixture) else belief
     return grid.weights  # type: ignore[attr-defined]

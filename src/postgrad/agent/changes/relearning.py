@@ -6,7 +6,7 @@ from contextlib import suppress
 import jax.numpy as jnp
 import numpy as np
 
-from postgrad.agent.occasions import from_text
+from postgrad.agent.decisions.occasions import from_text
 from postgrad.agent.state_codec import OtherArraysError, StateCodec
 from postgrad.engine.occasion import Occasion
 from postgrad.engine.snapshot import Snapshot

@@ -203,5 +203,5 @@ def _forgetting(name: str, forget: float | list[float] | None, *numbers: Any) ->
 
     family = getattr(beliefs, name)
     if isinstance(forget, list):
-        return beliefs.Adaptive(family(*numbers, forget=1.0), forget)
+        return beliefs.Mixture([family(*numbers, forget=rate) for rate in forget])
     return family(*numbers, forget=forget)

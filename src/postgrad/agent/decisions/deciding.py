@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from postgrad.agent.changes.changing import Changing
+from postgrad.agent.decisions.occasions import as_text, context_in_words, occasion_now, same_context
 from postgrad.agent.input_checks import as_name
-from postgrad.agent.occasions import as_text, context_in_words, occasion_now, same_context
 from postgrad.engine.snapshot import Solved
 from postgrad.errors import ContextError, PostgradError, SettingError, StoreError
 from postgrad.monitoring.progress_warnings import doubt_warning
