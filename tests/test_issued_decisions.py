@@ -293,3 +293,15 @@ def test_a_stored_stream_tells_what_was_issued(path):
         assert found.decision.tolist() == [1.0, 2.0]
         with pytest.raises(StoreError, match="expected 6 numbers, got 12"):
             StoredStream(database, "main").last_issued()
+
+
+def test_a_definition_that_is_no_text_any_more_is_recovered(path):
+    """SQLite quotes it, and Python cannot read the quotation."""
+    filled(path, 2, 3)[0].database.close()
+    with open(path, "rb") as file:
+        page = file.read(4096)
+    damage(path, page.index(b"TABLE decisions (place"), b"\x96")
+    assert check(path).problems
+    (told,) = recover(path).streams
+    assert (told.kept, told.issued, told.lost_issued) == (2, 3, 0)
+    assert not check(path).problems
