@@ -23,7 +23,7 @@ from postgrad.agent.changes import versions
 from postgrad.records import stream_events
 from postgrad.spec import load
 from postgrad.spec.spec_agents import SpecAgents
-from postgrad.store import schema
+from postgrad.store import Database, Issue, Store, schema
 from postgrad.store.changes import migrations
 from postgrad.store.recovery import check, recover
 from postgrad.store.recovery.checking import Checked
@@ -99,6 +99,43 @@ def test_corrections_and_changes_of_a_file_are_on_record(tmp_path):
         assert [len(record.corrections) for record in agent.history()] == [1, 1, 0]
         agent.observe(batch(3), id="3")
         agent.verify()
+
+
+def rows_of(path, *columns):
+    """Some columns of all states and batches, and all events, as they are in the file."""
+    states, batches = (", ".join(names) for names in columns)
+    connection = sqlite3.connect(path)
+    tables = (
+        f"SELECT {states} FROM heads", f"SELECT {states} FROM checkpoints",
+        f"SELECT {batches} FROM batches", "SELECT * FROM events", "SELECT * FROM array_headers",
+    )  # fmt: skip
+    found = [connection.execute(select).fetchall() for select in tables]
+    connection.close()
+    return found
+
+
+def test_states_and_batches_of_format_3_stay_bit_for_bit(tmp_path):
+    """They get columns, for contexts and issued decisions, and chains stay as they are."""
+    path = file_of("3", tmp_path)
+    states = (
+        "stream", "stage", "commits", "chain", "events", "fixed_since",
+        "header", "state", "report_header", "report", "counters",
+    )  # fmt: skip
+    batches = ("place", "stream", "id", "time", "x", "rows", "answer", "alarm", "chain")
+    before = rows_of(path, states, batches)
+    assert min(map(len, before)) > 0
+    with Database(path) as database:
+        for name in database.streams():
+            store = Store(database, name)
+            store.verify(head := store.load())
+            assert (head.issued, store.last_issued()) == (0, None)
+            store.issue(head, Issue("first", 3, 1.0, None, bytes(24)))
+            assert store.issued("first") == store.last_issued()
+    after = rows_of(path, states, (*batches, "context"))
+    commits = states.index("commits")
+    before[0] = [(*row[:commits], row[commits] + 1, *row[commits + 1 :]) for row in before[0]]
+    before[2] = [(*row, None) for row in before[2]]
+    assert after == before
 
 
 def test_the_file_of_a_specification_goes_on(tmp_path):

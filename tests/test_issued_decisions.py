@@ -1,6 +1,8 @@
 """Decisions issued under ids, and the contexts of batches: durable, checked, recovered."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -293,3 +295,51 @@ def test_a_stored_stream_tells_what_was_issued(path):
         assert found.decision.tolist() == [1.0, 2.0]
         with pytest.raises(StoreError, match="expected 6 numbers, got 12"):
             StoredStream(database, "main").last_issued()
+
+
+def test_a_definition_that_is_no_text_any_more_is_recovered(path):
+    """SQLite quotes it, and Python cannot read the quotation."""
+    filled(path, 2, 3)[0].database.close()
+    with open(path, "rb") as file:
+        page = file.read(4096)
+    damage(path, page.index(b"TABLE decisions (place"), b"\x96")
+    assert check(path).problems
+    (told,) = recover(path).streams
+    assert (told.kept, told.issued, told.lost_issued) == (2, 3, 0)
+    assert not check(path).problems
+
+
+def test_several_that_issue_at_once_lose_nothing(path):
+    filled(path, 1, 0)[0].database.close()
+
+    def work(who):
+        with Database(path) as database:
+            store = Store(database, "main")
+            for number in range(20):
+                while True:
+                    with suppress(StaleStateError):
+                        store.issue(store.load(), issue(number, id=f"{who} {number}"))
+                        break
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, range(3)))
+    assert not check(path).problems
+    names = [one.id for one in issues_in(path)]
+    assert sorted(names) == sorted(f"{who} {n}" for who in range(3) for n in range(20))
+    assert [n for n in names if n[0] == "1"] == [f"1 {n}" for n in range(20)]
+
+
+@pytest.mark.parametrize("value", ["x", -1, 2, 4, 1 << 50])
+def test_a_forged_number_of_decisions_is_refused(path, value):
+    """Also if whoever wrote it computed the checksum as well."""
+    filled(path, 2, 3)[0].database.close()
+    with Database(path) as database:
+        database.prepare_to_write()
+        database.rows("UPDATE heads SET issued = ?", value)
+        *fields, _ = database.row("SELECT * FROM heads")
+        database.insert("heads", *fields)
+    with Database(path) as database:
+        store = Store(database, "main")
+        for ask in (store.last_issued, lambda: store.verify(store.load())):
+            with pytest.raises(StoreError, match=r"issued decision .* is damaged or missing"):
+                ask()
