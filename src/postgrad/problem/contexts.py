@@ -162,7 +162,7 @@ def _other_parts(names: list[str], like: PyTree, what: str) -> str:
     expected = [f"{what}{jax.tree_util.keystr(path)}" for path, _ in named]
     missing = [name for name in expected if name not in names]
     extra = [name for name in names if name not in expected]
-    parts = [f"{missing[0]} is missing"] * bool(missing) + [f"{extra[0]} is not known"] * bool(extra)
-    return "; ".join(parts or ["its parts are in another structure"]) + (
-        f": the first context has {', '.join(expected)}"
-    )
+    said = [f"{name} is missing" for name in missing[:1]]
+    said += [f"{name} is not known" for name in extra[:1]]
+    parts = "; ".join(said or ["its parts are in another structure"])
+    return f"{parts}: the first context has {', '.join(expected)}"
