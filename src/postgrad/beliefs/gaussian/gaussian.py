@@ -174,14 +174,16 @@ class Gaussian(BeliefWithMemory):
         """
         tried = problem.decisions(x, self.examples())
         places = jnp.asarray(np.concatenate([np.asarray(x)[None], tried]))
-        check_smooth(FlatModel(problem.likelihood, self.prior_loc), places, around(self._law))
+        contexts = problem.in_trial_contexts(x, self.examples())
+        data = [FlatModel(one.likelihood, self.prior_loc) for one in contexts]
+        check_smooth(data, places, around(self._law))
         origin = self._origin
         prior = normal_law(origin, self.prior_precision, jnp.zeros_like(origin))
         noise = np.random.default_rng(0).standard_normal((_TRIALS, origin.size))
         thetas = prior.at(jnp.asarray(np.geomspace(0.1, 1000.0, _TRIALS)[:, None] * noise))
         exact = all(
             is_linear(FlatModel(model, self.prior_loc), places, origin, thetas)
-            for one in problem.in_trial_contexts(x, self.examples())
+            for one in contexts
             for model in one.models.values()
         )
         return replaced(self, rule=Kalman() if exact else Laplace())
