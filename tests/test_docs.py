@@ -29,6 +29,7 @@ def check_backtesting(scope, out):
 def check_beliefs(scope, out):
     assert not scope["agent"].belief.exact
     assert 1.0 <= scope["agent"].decision <= 10.0
+    assert scope["belief"].probabilities.argmax() == 4
 
 
 def check_comparing(scope, out):

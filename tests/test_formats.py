@@ -147,6 +147,29 @@ def test_the_file_of_a_specification_goes_on(tmp_path):
         assert all(agents.agent(*stream).events == () for stream in agents.streams())
 
 
+def test_files_of_adaptive_beliefs_go_on_as_mixtures(tmp_path):
+    """Members were weighed before their past had faded: they are learned again, on record."""
+    members = {
+        "rates": [pg.beliefs.Grid(np.arange(1.0, 9.0), forget=rate) for rate in (1.0, 0.9)],
+        "one rate": [pg.beliefs.Normal(3.0, 5.0, forget=0.9)],
+    }
+    decisions = {"rates": 8.787257994718116, "one rate": 7.371068768075391}
+    problem, _, options = parts()["grid"]
+    with pg.Database(file_of("3-adaptive", tmp_path)) as database:
+        for name, beliefs in members.items():
+            belief = pg.beliefs.Mixture(beliefs)
+            agent = pg.Agent(problem, belief, 0.0, path=database, name=name, **options)
+            assert (agent.stage, agent.decision) == (3, decisions[name])
+            assert [event.kind for event in agent.events] == ["relearned"]
+            afresh = pg.Agent(problem, belief, 0.0, **options)
+            for stage, record in enumerate(agent.history()):
+                afresh.observe(batch(stage), x=record.x)
+            for found, expected in zip(*map(numbers, (agent.belief, afresh.belief)), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-9)
+            agent.observe(batch(3), id="3")
+            agent.verify()
+
+
 def test_a_replaced_search_begins_anew_on_record(tmp_path, monkeypatch):
     """Here a later version has given the search another array."""
     path = tmp_path / "a.db"

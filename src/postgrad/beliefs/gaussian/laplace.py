@@ -195,12 +195,12 @@ def check_smooth(
             f"Gaussian needs a model that is differentiable in theta, but the log-density of "
             f"{kind.name} has derivatives that are not numbers at x = {places[0]}"
         )
-    if not slopes.any():
+    if not np.any(slopes):
         raise ModelError(
             f"Gaussian needs a model that is differentiable in theta and depends on it, but all "
             f"derivatives of the log-density of {kind.name} are zero"
         )
-    if (slopes & ~bends).any():
+    if np.any(slopes & ~bends):
         which = int(np.argmax(slopes & ~bends))
         raise ModelError(
             f"Gaussian learns from the curvature of the log-density, but that of {kind.name} has "
