@@ -1,0 +1,65 @@
+"""A linear predictor: named terms, and all their coefficients as one vector."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from postgrad.errors import ModelError
+from postgrad.models.terms import Term
+from postgrad.numerics.module import Module
+
+
+class Predictor(Module):
+    """A sum of terms: eta(theta, z).
+
+        eta  =  sum over terms of  design(x, z)' theta[name]
+
+    theta is a dictionary with the coefficients of each term under the term's name. As one vector
+    they come in the order of the names, as in `jax.flatten_util.ravel_pytree`.
+
+    Attributes:
+        terms: The terms by their names.
+    """
+
+    terms: dict[str, Term]
+
+    def __init__(self, **terms: Term):
+        """A sum of terms, `Predictor(level=Level(), weekday=Categorical(7))`.
+
+        Raises:
+            ModelError: If there is no term, or something else than a term.
+        """
+        if not terms:
+            raise ModelError("Predictor needs at least one term, such as level=Level()")
+        for name, term in terms.items():
+            if not isinstance(term, Term):
+                raise ModelError(f"{name} must be a term such as Numeric(), got {term!r}")
+        self.terms = {name: terms[name] for name in sorted(terms)}
+
+    def __call__(self, theta: Mapping[str, Array], z: PyTree, x: Any = None) -> Float[Array, ""]:
+        """eta; the decision x is needed where a term is a function of it."""
+        return sum(
+            (jnp.sum(term.design(name, x, z) * theta[name]) for name, term in self.terms.items()),
+            start=jnp.zeros(()),
+        )
+
+    def design(self, z: PyTree, x: Any = None) -> Float[Array, " d"]:
+        """h, with eta = h' theta as one vector."""
+        parts = (jnp.ravel(term.design(name, x, z)) for name, term in self.terms.items())
+        return jnp.concatenate(list(parts))
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each term's coefficients."""
+        return {name: term.shape for name, term in self.terms.items()}
+
+    def each(self, attribute: str) -> Float[Array, " d"]:
+        """A number of the terms, such as "scale", for each coefficient."""
+        return jnp.concatenate(
+            [
+                jnp.ravel(jnp.broadcast_to(getattr(term, attribute), term.shape))
+                for term in self.terms.values()
+            ]
+        )
