@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
@@ -39,9 +40,18 @@ class Predictor(Module):
         self.terms = {name: terms[name] for name in sorted(terms)}
 
     def __call__(self, theta: Mapping[str, Array], z: PyTree, x: Any = None) -> Float[Array, ""]:
-        """eta; the decision x is needed where a term is a function of it."""
+        """eta; the decision x is needed where a term is a function of it.
+
+        Of several items, which lie along the leading axis of all arrays, one eta for each.
+        """
+        own = {name: theta[name] for name in self.terms}
+        name, term = next(iter(self.terms.items()))
+        if jnp.ndim(own[name]) > len(term.shape):
+            count = jnp.shape(own[name])[0]
+            at = jnp.broadcast_to(x, (count,)) if x is not None and jnp.ndim(x) == 0 else x
+            return jax.vmap(self)(own, z, at)
         return sum(
-            (jnp.sum(term.design(name, x, z) * theta[name]) for name, term in self.terms.items()),
+            (jnp.sum(term.design(name, x, z) * own[name]) for name, term in self.terms.items()),
             start=jnp.zeros(()),
         )
 

@@ -45,7 +45,8 @@ def find_mode(
     """Newton's method from the prior's mean, kept within the bracket that slopes have shown.
 
     Where log f is not concave, steps rely on its `safe_bend` until the mode is near. The mode found
-    is then the first one uphill from the prior's mean. NaN if log f is no number.
+    is then the first one uphill from the prior's mean. NaN if y is
+    impossible.
     """
     v = jnp.maximum(variance, _LEAST)
     reach = jnp.maximum(jnp.sqrt(v), longest_step)
@@ -78,6 +79,7 @@ def find_mode(
     start = (mean, here, step_from(mean, here)[0], -infinite, infinite, jnp.zeros((), int))
     eta, here, step, *_ = lax.while_loop(go_on, move, start)
     eta, bend = eta + step, jnp.maximum(here.bend, 0.0)
+    eta = jnp.where(here.value > -jnp.inf, eta, jnp.nan)
     return Mode(eta, bend, (eta - mean) / v, v / (1.0 + bend * v))
 
 

@@ -11,14 +11,16 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import BatchBelief
 from postgrad.beliefs.regression.mode import Mode, find_mode, log_average
+from postgrad.distributions.density import log_density
 from postgrad.errors import ModelError, PriorError
+from postgrad.beliefs.regression.vocabulary import in_vocabulary
 from postgrad.models.regression_model import Curve, RegressionModel
 from postgrad.numerics.draw_barrier import normal_once
 from postgrad.numerics.fixed import fixed
 from postgrad.numerics.module import replaced
 from postgrad.numerics.small_matrices import cholesky
 from postgrad.numerics.validate import as_positive, on_device
-from postgrad.problem.batch import Batch, by_rows
+from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision, Model, Problem
 
 # Added to the diagonal of a correlation matrix, so that its root exists in spite of rounding.
@@ -117,13 +119,13 @@ class Regression(BatchBelief):
         news = self.scale**2 * -jnp.expm1(2.0 * log_keep) + elapsed * self.drift**2
         return replaced(
             self,
-            loc=self.prior_loc + keep * (self.loc - self.prior_loc),
+            loc=self.loc + jnp.expm1(log_keep) * (self.loc - self.prior_loc),
             covariance_matrix=keep[:, None] * keep * self.covariance_matrix + jnp.diag(news),
         )
 
     def eta(self, model: Model, x: Decision) -> Eta:
         """The law of the linear predictor of a model in a context, under the decision x."""
-        law, z = _in_context(model)
+        law, z = in_vocabulary(model)
         h = law.predictor.design(z, x)
         # Not a product of matrices: members of a mixture are then one loop that XLA vectorises.
         gain = jnp.sum(self.covariance_matrix * h, axis=1)
@@ -148,7 +150,7 @@ class Regression(BatchBelief):
 
     def _mode(self, likelihood: Model, batch: Batch, eta: Eta) -> Mode:
         """The posterior mode of eta, given a batch."""
-        law, _ = _in_context(likelihood)
+        law, _ = in_vocabulary(likelihood)
 
         def curve(at: Array) -> Curve:
             each = jax.vmap(lambda y: law.curve(y, at, self.numbers))(batch.y)
@@ -168,11 +170,9 @@ class Regression(BatchBelief):
         )
 
     def _log_average(self, model: Model, y: Array, eta: Eta, mode: Mode) -> Float[Array, ""]:
-        law, _ = _in_context(model)
+        law, _ = in_vocabulary(model)
         closed = law.averaged(eta.mean, eta.variance, self.numbers)
         if closed is not None:
-            from postgrad.distributions.density import log_density
-
             return log_density(closed, y)
         log_f = jax.vmap(lambda at: law.log_f(y, at, self.numbers))
         return log_average(log_f, eta.mean, eta.variance, mode)
@@ -226,7 +226,7 @@ class Regression(BatchBelief):
             ModelError: If they are not.
         """
         del x
-        law, _ = _in_context(problem.likelihood)
+        law, _ = in_vocabulary(problem.likelihood)
         terms = tuple(law.predictor.shapes.items())
         if terms != self.shapes:
             raise ModelError(
@@ -249,18 +249,3 @@ class Regression(BatchBelief):
             start += size
         known = {name: jnp.broadcast_to(n, lead) for name, n in self.numbers.items()}
         return theta | known
-
-
-def _in_context(likelihood: Any) -> tuple[RegressionModel, PyTree]:
-    """A model of the vocabulary and the context in which it is asked.
-
-    Raises:
-        ModelError: If it is another model.
-    """
-    law = getattr(likelihood, "function", likelihood)
-    if not isinstance(law, RegressionModel):
-        raise ModelError(
-            f"Regression needs a model of pg.models, or one derived from "
-            f"pg.models.RegressionModel, got {law!r}; other smooth models take Gaussian"
-        )
-    return law, getattr(likelihood, "context", {})
