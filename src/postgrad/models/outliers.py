@@ -53,6 +53,11 @@ class WithOutliers(RegressionModel):
         return self.model.known
 
     @property
+    def usual(self) -> RegressionModel:
+        """The model."""
+        return self.model
+
+    @property
     def longest_step(self) -> float:
         """That of the model."""
         return self.model.longest_step

@@ -53,6 +53,11 @@ class RegressionModel(Module):
         return ()
 
     @property
+    def usual(self) -> "RegressionModel":
+        """The model of the rows that are no outliers; itself, if it expects none."""
+        return self
+
+    @property
     def longest_step(self) -> float:
         """The longest step in eta that Newton's method may take, if eta is not that uncertain.
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -40,13 +41,22 @@ class Mode(NamedTuple):
 
 
 def find_mode(
-    curve: Callable[[Array], Curve], mean: Array, variance: Array, longest_step: float
+    curve: Callable[[Array], Curve],
+    mean: Array,
+    variance: Array,
+    longest_step: float,
+    start: Array | None = None,
 ) -> Mode:
-    """Newton's method from the prior's mean, kept within the bracket that slopes have shown.
+    """Newton's method, kept within the bracket that slopes have shown; NaN if y is impossible.
 
-    Where log f is not concave, steps rely on its `safe_bend` until the mode is near. The mode found
-    is then the first one uphill from the prior's mean. NaN if y is
-    impossible.
+    Where log f is not concave, steps rely on its `safe_bend` until the mode is near.
+
+    Args:
+        curve: log f and its derivatives.
+        mean: m.
+        variance: v.
+        longest_step: See `RegressionModel`.
+        start: Where to begin if that is higher than the prior's mean, which is tried first.
     """
     v = jnp.maximum(variance, _LEAST)
     reach = jnp.maximum(jnp.sqrt(v), longest_step)
@@ -74,10 +84,16 @@ def find_mode(
         eta, here, *_, count = state
         return (step_from(eta, here)[1] > _CLOSE) & (count < _STEPS)
 
-    here = curve(mean)
+    eta, here = mean, curve(mean)
+    if start is not None:
+        there = curve(start)
+        higher = there.value - 0.5 * (start - mean) ** 2 / v > here.value
+        eta, here = jax.tree.map(
+            lambda new, old: jnp.where(higher, new, old), (start, there), (eta, here)
+        )
     infinite = jnp.full_like(mean, jnp.inf)
-    start = (mean, here, step_from(mean, here)[0], -infinite, infinite, jnp.zeros((), int))
-    eta, here, step, *_ = lax.while_loop(go_on, move, start)
+    first = (eta, here, step_from(eta, here)[0], -infinite, infinite, jnp.zeros((), int))
+    eta, here, step, *_ = lax.while_loop(go_on, move, first)
     eta, bend = eta + step, jnp.maximum(here.bend, 0.0)
     eta = jnp.where(here.value > -jnp.inf, eta, jnp.nan)
     return Mode(eta, bend, (eta - mean) / v, v / (1.0 + bend * v))

@@ -1,5 +1,6 @@
 """A normal belief about the coefficients of a regression model, with updates of rank one."""
 
+import functools
 import math
 from typing import Any, NamedTuple, Self
 
@@ -152,11 +153,17 @@ class Regression(BatchBelief):
         """The posterior mode of eta, given a batch."""
         law, _ = in_vocabulary(likelihood)
 
-        def curve(at: Array) -> Curve:
+        def curve(law: RegressionModel, at: Array) -> Curve:
             each = jax.vmap(lambda y: law.curve(y, at, self.numbers))(batch.y)
             return Curve(*map(batch.total, each))
 
-        return find_mode(curve, eta.mean, eta.variance, law.longest_step)
+        def mode(law: RegressionModel, start: Array | None) -> Mode:
+            of_law = functools.partial(curve, law)
+            return find_mode(of_law, eta.mean, eta.variance, law.longest_step, start)
+
+        # With outliers there may be two modes: near the data, and near what was foreseen.
+        near_data = None if law.usual is law else mode(law.usual, None).eta
+        return mode(law, near_data)
 
     def _after(self, batch: Batch, eta: Eta, mode: Mode) -> Self:
         """The update of rank one. Without observations it adds zeros, and changes no bit."""
