@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
@@ -21,10 +22,13 @@ class Predictor(Module):
     they come in the order of the names, as in `jax.flatten_util.ravel_pytree`.
 
     Attributes:
-        terms: The terms by their names.
+        names: The names of the terms, sorted.
+        members: The terms, in the order of their names. Programs are kept by what is not an array,
+            which must be hashable: so no dictionary.
     """
 
-    terms: dict[str, Term]
+    names: tuple[str, ...] = eqx.field(static=True)
+    members: tuple[Term, ...]
 
     def __init__(self, **terms: Term):
         """A sum of terms, `Predictor(level=Level(), weekday=Categorical(7))`.
@@ -37,7 +41,13 @@ class Predictor(Module):
         for name, term in terms.items():
             if not isinstance(term, Term):
                 raise ModelError(f"{name} must be a term such as Numeric(), got {term!r}")
-        self.terms = {name: terms[name] for name in sorted(terms)}
+        self.names = tuple(sorted(terms))
+        self.members = tuple(terms[name] for name in self.names)
+
+    @property
+    def terms(self) -> dict[str, Term]:
+        """The terms by their names."""
+        return dict(zip(self.names, self.members, strict=True))
 
     def __call__(self, theta: Mapping[str, Array], z: PyTree, x: Any = None) -> Float[Array, ""]:
         """eta; the decision x is needed where a term is a function of it.
