@@ -43,6 +43,7 @@ import postgrad as pg
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.distributions.density import log_density
 from postgrad.numerics.fixed import fixed_leaves
+from postgrad.problem.contexts import InContext
 
 POINTS = jnp.arange(1.0, 13.0)
 PRIOR = jnp.linspace(1.0, 2.0, 12)
@@ -63,6 +64,16 @@ def bound(make, model, wrap=lambda belief: belief):
 
 
 MANY = jnp.linspace(0.2, 9.0, 5000)
+# A model of terms, one of which depends on the decision, in a context.
+TERMS = pg.models.Predictor(
+    level=pg.models.Level(1.0, 2.0),
+    weekday=pg.models.Categorical(3),
+    price=pg.models.Feature(lambda x, z: x * z["promo"]),
+)
+EXACT_REGRESSIONS = [
+    (pg.beliefs.Regression(model, scale=0.7), InContext(model, {"weekday": 1, "promo": 0.5}))
+    for model in (pg.models.Normal(TERMS), pg.models.LogNormal(TERMS))
+]
 PAIRS = pg.beliefs.product_grid(
     {"mean": np.linspace(0.0, 20.0, 81), "scale": np.linspace(0.5, 5.0, 60)}
 )
@@ -156,6 +167,7 @@ CASES = {
             exponential,
         ),  # by draws
     ],
+    pg.beliefs.Regression: EXACT_REGRESSIONS,
     pg.beliefs.Separate: [
         (pg.beliefs.Separate(pg.beliefs.Grid(POINTS, PRIOR), 2), pg.Items(normal))
     ],
