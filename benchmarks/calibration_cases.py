@@ -146,6 +146,7 @@ _LINE = tuple(
     for covariance in ([[9.0, 1.0], [1.0, 1.0]], [[9e6, 0.0], [0.0, 1e6]])
 )
 
+
 def _regression(scale: float = 1.0) -> pg.models.Predictor:
     """A level, weekdays, a promotion and a price, their priors so many times as wide."""
     return pg.models.Predictor(

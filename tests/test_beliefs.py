@@ -10,6 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from belief_models import (
+    REGRESSIONS,
     bernoulli,
     binomial,
     categorical,
@@ -43,7 +44,6 @@ import postgrad as pg
 from postgrad.beliefs.kept_likelihood import KeptRows
 from postgrad.distributions.density import log_density
 from postgrad.numerics.fixed import fixed_leaves
-from postgrad.problem.contexts import InContext
 
 POINTS = jnp.arange(1.0, 13.0)
 PRIOR = jnp.linspace(1.0, 2.0, 12)
@@ -64,16 +64,6 @@ def bound(make, model, wrap=lambda belief: belief):
 
 
 MANY = jnp.linspace(0.2, 9.0, 5000)
-# A model of terms, one of which depends on the decision, in a context.
-TERMS = pg.models.Predictor(
-    level=pg.models.Level(1.0, 2.0),
-    weekday=pg.models.Categorical(3),
-    price=pg.models.Feature(lambda x, z: x * z["promo"]),
-)
-EXACT_REGRESSIONS = [
-    (pg.beliefs.Regression(model, scale=0.7), InContext(model, {"weekday": 1, "promo": 0.5}))
-    for model in (pg.models.Normal(TERMS), pg.models.LogNormal(TERMS))
-]
 PAIRS = pg.beliefs.product_grid(
     {"mean": np.linspace(0.0, 20.0, 81), "scale": np.linspace(0.5, 5.0, 60)}
 )
@@ -146,7 +136,7 @@ CASES = {
         )
     ],
     pg.beliefs.Particles: [
-        (bound(lambda: pg.beliefs.Particles(dist.Normal(3.0, 2.0), 100), student), student),
+        (bound(lambda: pg.beliefs.Particles(dist.Normal(3.0, 2.0), 100), student), student)
     ],
     pg.beliefs.Langevin: [
         (bound(lambda: pg.beliefs.Langevin(dist.Normal(3.0, 2.0), 50), normal), normal)
@@ -162,12 +152,10 @@ CASES = {
     pg.beliefs.PosteriorMean: [
         (pg.beliefs.PosteriorMean(pg.beliefs.Grid(POINTS, PRIOR)), exponential),
         (pg.beliefs.PosteriorMean(pg.beliefs.Gamma(2.0, 0.5)), poisson),
-        (
-            bound(lambda: pg.beliefs.Grid(MANY), exponential, pg.beliefs.PosteriorMean),
-            exponential,
-        ),  # by draws
+        # by draws
+        (bound(lambda: pg.beliefs.Grid(MANY), exponential, pg.beliefs.PosteriorMean), exponential),
     ],
-    pg.beliefs.Regression: EXACT_REGRESSIONS,
+    pg.beliefs.Regression: REGRESSIONS,
     pg.beliefs.Separate: [
         (pg.beliefs.Separate(pg.beliefs.Grid(POINTS, PRIOR), 2), pg.Items(normal))
     ],

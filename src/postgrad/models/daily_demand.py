@@ -2,12 +2,11 @@
 
 from typing import Any
 
+from postgrad.models.effects import Categorical
 from postgrad.models.families import NegativeBinomial
+from postgrad.models.levels import Deviation, Level, Trend
 from postgrad.models.predictor import Predictor
-from postgrad.models.terms import Categorical, Deviation, Level, Term, Trend
-
-# A weekday's effect walks by .3 % a day: 5 % in a year and by 1 % in a week or two.
-_WEEKDAY_DRIFT = 0.003
+from postgrad.models.terms import Term
 
 
 def daily_demand(
@@ -16,6 +15,7 @@ def daily_demand(
     season: Any = 0.2,
     deviation: Any = 0.1,
     half_life: Any = 14.0,
+    weekday_drift: Any = 0.003,
     **terms: Term,
 ) -> NegativeBinomial:
     """Negative-binomial demand with weekdays, months, a trend, and a level that deviates.
@@ -30,11 +30,13 @@ def daily_demand(
         season: The prior standard deviation of a month's effect.
         deviation: The standard deviation of the level's deviation.
         half_life: The days in which half of a deviation is gone.
+        weekday_drift: The standard deviation of the change of a weekday's effect in a day: at .003
+            the effect changes by 6 % in a year.
         **terms: More terms, such as `promo=pg.models.Numeric()`, or others in place of those above.
     """
     usual: dict[str, Term] = {
         "level": Level(),
-        "weekday": Categorical(7, scale=0.5, drift=_WEEKDAY_DRIFT),
+        "weekday": Categorical(7, scale=0.5, drift=weekday_drift),
         "month": Categorical(12, scale=season),
         "trend": Trend(origin=origin),
         "deviation": Deviation(deviation, half_life),

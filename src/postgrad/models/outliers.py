@@ -42,8 +42,8 @@ class WithOutliers(RegressionModel):
             share, ModelError, "share", "a number between 0 and 1", lambda part: 0 < part < 1
         )
 
-    @property
-    def predictor(self) -> Predictor:
+    @property  # type: ignore[misc]
+    def predictor(self) -> Predictor:  # type: ignore[override]  # mypy knows no AbstractVar
         """That of the model."""
         return self.model.predictor
 

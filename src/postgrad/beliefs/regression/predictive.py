@@ -42,7 +42,7 @@ def predictive_quantile(
     """Quantiles of the predictive law: the smallest y with P(xi <= y) >= level.
 
     Where the data are whole numbers so is y. This is the decision that is best under a newsvendor's
-    cost, whose `service_level` is the level. The law is the mixture over a belief's members, of each
+    cost, whose `service_level` is the level. The law is the mixture over a belief's members, each
     in closed form (normal, lognormal) or over seven Gauss-Hermite nodes of the linear predictor.
     Whole numbers are summed over from zero, which takes time in proportion to the quantile.
 
@@ -88,7 +88,11 @@ def _(belief: Regression, model: Model, x: Decision | None) -> Components:
 def _(belief: Mixture, model: Model, x: Decision | None) -> Components:
     if not isinstance(belief.beliefs, Regression):
         return components(belief.beliefs, model, x)  # says what is wrong
-    shares, parts = belief._each(lambda member: _of_one(member, model, x))
+
+    def of_member(member: Any) -> tuple[Array, Any]:
+        return _of_one(member, model, x)
+
+    shares, parts = belief._each(of_member)
     return _as_components(model, belief.probabilities[:, None] * shares, parts)
 
 

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.belief import BatchBelief
 from postgrad.beliefs.regression.mode import Mode, find_mode, log_average
+from postgrad.beliefs.regression.vocabulary import in_vocabulary
 from postgrad.distributions.density import log_density
 from postgrad.errors import ModelError, PriorError
-from postgrad.beliefs.regression.vocabulary import in_vocabulary
 from postgrad.models.regression_model import Curve, RegressionModel
 from postgrad.numerics.draw_barrier import normal_once
 from postgrad.numerics.fixed import fixed
@@ -124,7 +124,7 @@ class Regression(BatchBelief):
             covariance_matrix=keep[:, None] * keep * self.covariance_matrix + jnp.diag(news),
         )
 
-    def eta(self, model: Model, x: Decision) -> Eta:
+    def eta(self, model: Model, x: Decision | None) -> Eta:
         """The law of the linear predictor of a model in a context, under the decision x."""
         law, z = in_vocabulary(model)
         h = law.predictor.design(z, x)
@@ -195,9 +195,7 @@ class Regression(BatchBelief):
         scale = jnp.sqrt(jnp.maximum(jnp.diagonal(self.covariance_matrix), 0.0))
         safe = jnp.where(scale > 0, scale, 1.0)
         likeness = self.covariance_matrix / (safe[:, None] * safe)
-        return scale[:, None] * cholesky(
-            likeness + jnp.diag(jnp.where(scale > 0, _ROUNDING, 1.0))
-        )
+        return scale[:, None] * cholesky(likeness + jnp.diag(jnp.where(scale > 0, _ROUNDING, 1.0)))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Normal coefficients, and the family's numbers."""
@@ -215,7 +213,7 @@ class Regression(BatchBelief):
         return self._as_theta(jnp.sqrt(variance)) | none
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
-        """In closed form for normal models, else by seven nodes around the posterior mode of eta."""
+        """In closed form for normal models, else by seven nodes around the mode of eta."""
         eta = self.eta(model, x)
         mode = self._mode(model, Batch(x, jnp.asarray(xi)[None]), eta)
         return self._log_average(model, xi, eta, mode)
