@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from jax import random
 from scipy import integrate, optimize, stats
@@ -221,6 +222,26 @@ def test_row_by_row_is_close_to_the_mode_of_all_rows():
     assert np.abs((learned.loc - mode) / sd).max() < 0.15
     ratio = np.sqrt(np.diag(learned.covariance_matrix)) / sd
     np.testing.assert_allclose(ratio, 1.0, atol=0.02)
+
+
+def test_a_function_of_ones_own_takes_the_general_update():
+    """`Gaussian`, which knows no terms, learns the same from a row in a context."""
+    terms = predictor()
+    own = {name: jnp.zeros(term.shape) + term.mean for name, term in terms.terms.items()}
+    scales = {name: jnp.zeros(term.shape) + term.scale for name, term in terms.terms.items()}
+    problem = pg.Problem(
+        lambda x, xi: x * xi,
+        lambda x, theta, z: dist.Poisson(jnp.exp(terms(theta, z))),
+        pg.feasible.Box(0.0, 1.0),
+    )
+    z, other = contexts(2)
+    general = pg.beliefs.Gaussian(own, scales).bind(problem.at(z), X)
+    assert not general.exact
+    general = eqx.filter_jit(general.update)(problem.at(other).likelihood, X, jnp.asarray([9.0]))
+    special = learn(Regression(POISSON), InContext(POISSON, other), jnp.asarray([9.0]))
+    for name, value in general.mean().items():
+        np.testing.assert_allclose(special.mean()[name], value, atol=1e-7)
+    np.testing.assert_allclose(general.covariance_matrix, special.covariance_matrix, atol=1e-7)
 
 
 @pytest.mark.sample(2)
