@@ -10,6 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from belief_models import (
+    REGRESSIONS,
     bernoulli,
     binomial,
     categorical,
@@ -135,7 +136,7 @@ CASES = {
         )
     ],
     pg.beliefs.Particles: [
-        (bound(lambda: pg.beliefs.Particles(dist.Normal(3.0, 2.0), 100), student), student),
+        (bound(lambda: pg.beliefs.Particles(dist.Normal(3.0, 2.0), 100), student), student)
     ],
     pg.beliefs.Langevin: [
         (bound(lambda: pg.beliefs.Langevin(dist.Normal(3.0, 2.0), 50), normal), normal)
@@ -151,11 +152,10 @@ CASES = {
     pg.beliefs.PosteriorMean: [
         (pg.beliefs.PosteriorMean(pg.beliefs.Grid(POINTS, PRIOR)), exponential),
         (pg.beliefs.PosteriorMean(pg.beliefs.Gamma(2.0, 0.5)), poisson),
-        (
-            bound(lambda: pg.beliefs.Grid(MANY), exponential, pg.beliefs.PosteriorMean),
-            exponential,
-        ),  # by draws
+        # by draws
+        (bound(lambda: pg.beliefs.Grid(MANY), exponential, pg.beliefs.PosteriorMean), exponential),
     ],
+    pg.beliefs.Regression: REGRESSIONS,
     pg.beliefs.Separate: [
         (pg.beliefs.Separate(pg.beliefs.Grid(POINTS, PRIOR), 2), pg.Items(normal))
     ],

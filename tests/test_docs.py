@@ -58,6 +58,13 @@ def check_durable(scope, out):
     assert {item: agent.stage for item, agent in scope["shop"].items()} == {"milk": 3, "bread": 3}
 
 
+def check_regression(scope, out):
+    order = float(out.split()[0])
+    assert 25.0 < order < 60.0  # the best order for 44 sold in the mean is about 48
+    effect, error = (scope["agent"].belief.mean()["promo"], scope["agent"].belief.spread()["promo"])
+    assert abs(float(effect) - 0.5) < 4 * float(error) < 1.0
+
+
 def check_risk(scope, out):
     """The numbers in the comment of the example."""
     (said,) = re.findall(r"# ([\d.]+) and ([\d.]+)\n", examples("risk")[0])

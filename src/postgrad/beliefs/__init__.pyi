@@ -18,6 +18,9 @@ from .known import Known as Known
 from .mixture.mixture import Mixture as Mixture
 from .point_mass import PointMass as PointMass
 from .posterior_mean import PosteriorMean as PosteriorMean
+from .regression.daily_demand import daily_demand as daily_demand
+from .regression.predictive import predictive_quantile as predictive_quantile
+from .regression.regression import Regression as Regression
 from .sampled.dirichlet_process import DirichletProcess as DirichletProcess
 from .sampled.langevin import Langevin as Langevin
 from .sampled.particles import Particles as Particles
