@@ -186,11 +186,9 @@ def check_smooth(
             f"{kind.name} does; use Grid or Particles"
         )
     found = [_derivatives(one, places, thetas[:_TRIALS]) for one in models]
-    finite, slopes, bends = (
-        np.stack([np.asarray(f) for f in each]) for each in zip(*found, strict=True)
-    )
-    slopes, bends = slopes.any(axis=0), bends.any(axis=0)
-    if not finite.all():
+    finite = all(bool(one) for one, _, _ in found)
+    slopes, bends = (np.any([np.asarray(each[i]) for each in found], axis=0) for i in (1, 2))
+    if not finite:
         raise ModelError(
             f"Gaussian needs a model that is differentiable in theta, but the log-density of "
             f"{kind.name} has derivatives that are not numbers at x = {places[0]}"
