@@ -46,7 +46,9 @@ def as_time(date: Any) -> float:
         SettingError: If it is no date.
     """
     wrong = "date must be a date, as '2026-03-01', or a number of units of time"
-    if isinstance(date, int | float | np.integer | np.floating) and not isinstance(date, bool):
+    if isinstance(date, bool):
+        raise SettingError(f"{wrong}, got {date!r}")
+    if isinstance(date, int | float | np.integer | np.floating):
         if not np.isfinite(date):
             raise SettingError(f"{wrong}, got {date!r}")
         return float(date)
