@@ -72,7 +72,7 @@ def backtest_specification(
         built.problems[0] if built.joint else built.problems,
         built.belief,
         built.starts[0] if built.joint else [float(start) for start in built.starts],
-        **{name: part for name, part in table._asdict().items() if name != "rows"},
+        **{name: part for name, part in table._asdict().items() if name not in ("rows", "cells")},
         pool=built.pool,
         progress=progress,
         **scoring.model_dump(),

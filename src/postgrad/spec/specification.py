@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from postgrad.errors import SpecificationError
+from postgrad.spec.contexts.context_table import ContextTable
 from postgrad.spec.data import AnySplit, Columns, SplitByWeekday
 from postgrad.spec.parts.beliefs import AnyBelief
 from postgrad.spec.parts.costs import AnyCost
@@ -100,6 +101,7 @@ class Specification(TomlTable):
         belief: The prior of the model's parameters.
         feasible: The allowed decisions.
         start: The decision before any data.
+        context: What is known before each decision.
         split_by: Which rows share a belief and a decision; all rows, if not given.
         settings: How the agent decides.
         backtest: How a backtest scores.
@@ -113,6 +115,7 @@ class Specification(TomlTable):
     belief: AnyBelief | None = None
     feasible: AnySet | None = None
     start: Numbers | None = None
+    context: ContextTable | None = None
     split_by: AnySplit | None = None
     settings: AgentSettings = AgentSettings()
     backtest: BacktestSettings = BacktestSettings()
@@ -134,6 +137,8 @@ class Specification(TomlTable):
         self._check_counts()
         if isinstance(self.split_by, SplitByWeekday) and self.data.date is None:
             raise ValueError("split_by: weekdays are read off the date; give data.date")
+        if self.context is not None:
+            self.context.check_data(self.data)
 
     def _check_counts(self) -> None:
         """Lists must have a number for each item, where the file tells how many there are."""
