@@ -1,10 +1,11 @@
-"""Contexts of specification files: what is known before a decision, and nothing that comes later."""
+"""Contexts of specification files: known before a decision, and from nothing that comes later."""
 
 import datetime
 import itertools
 
 import numpy as np
 import pytest
+from test_spec import changed
 
 from postgrad import errors
 from postgrad.spec.contexts.calendar import calendar_features
@@ -13,7 +14,6 @@ from postgrad.spec.contexts.daily_contexts import daily_contexts
 from postgrad.spec.reading.normal_form import differing_keys, normal_form
 from postgrad.spec.specification import parse
 from postgrad.spec.tables.row_reader import dated_rows, demand_table
-from test_spec import changed
 
 WEATHER = {"kind": "category", "levels": 3}
 CONTEXT = {
@@ -77,7 +77,8 @@ def test_features_of_the_calendar():
 
 def test_numbers_follow_from_columns():
     found = contexts()
-    assert found.known.all() and not found.left_out
+    assert found.known.all()
+    assert not found.left_out
     z = found.context
     np.testing.assert_array_equal(z["weekday"][:, 0], [0, 1, 2, 3, 4])
     np.testing.assert_array_equal(z["holiday"][:, 1], [0, 0, 1, 1, 0])
@@ -90,10 +91,11 @@ def test_numbers_follow_from_columns():
     assert z["weather"].dtype == z["weekday"].dtype == np.int64
 
 
-def test_items_that_are_decided_together_have_an_array_where_columns_are_theirs():
+def test_items_that_are_decided_together_have_arrays():
     z = contexts(joint=True).context
-    assert z["promo"].shape == (5, 1, 2) and z["rain"].shape == (5, 1)
+    assert z["promo"].shape == z["rain"].shape == z["weekday"].shape == (5, 1, 2)
     np.testing.assert_array_equal(z["promo"][0, 0], [0, 1])
+    np.testing.assert_array_equal(z["weather"][1, 0], [1, 1])
 
 
 def test_contexts_differ_from_item_to_item_on_one_day():
@@ -149,10 +151,12 @@ def test_rows_with_a_missing_value_are_left_out_and_counted():
     rows = replaced(replaced(ROWS, 1, rain=""), 3, promo_b=None)
     found = contexts(rows)
     assert found.left_out == {"rain": 2, "promo_b": 1}
-    assert not found.known[1].any() and found.known[3].tolist() == [True, False]
+    assert not found.known[1].any()
+    assert found.known[3].tolist() == [True, False]
     filled = specification(rain={"kind": "number", "missing": 6.0, "scale": [2, 4]})
     found = contexts(replaced(ROWS, 1, rain=""), filled)
-    assert found.known.all() and not found.left_out
+    assert found.known.all()
+    assert not found.left_out
     np.testing.assert_array_equal(found.context["rain"][1], [1.0, 1.0])
 
 

@@ -5,14 +5,15 @@ from collections.abc import Callable, Collection, Mapping
 
 from postgrad.errors import DataError
 
-# Days are counted from here.
-ORIGIN = datetime.datetime(2000, 1, 1)
+_DAY = datetime.timedelta(days=1)
+# The day that has number 0 as a feature, and as a time, in days, for what agents store.
+_FIRST_DAY, _EPOCH = datetime.datetime(2000, 1, 1), datetime.datetime(1970, 1, 1)
 
 # The features that `calendar` can name; "holiday" comes with `holidays`.
 FEATURES: Mapping[str, Callable[[datetime.datetime], float]] = {
     "weekday": lambda date: date.weekday(),
     "month": lambda date: date.month - 1,
-    "day": lambda date: days_since_origin(date),
+    "day": lambda date: (date - _FIRST_DAY) / _DAY,
     "year_share": lambda date: _year_share(date),
 }
 # Of the features that are whole numbers, how many values each has.
@@ -32,9 +33,9 @@ def date_of(text: str, where: str) -> datetime.datetime:
         raise DataError(f"{where}: {text!r} is no date such as 2026-01-31") from error
 
 
-def days_since_origin(date: datetime.datetime) -> float:
-    """Days since the beginning of 2000, with the share of the day gone by."""
-    return (date - ORIGIN) / datetime.timedelta(days=1)
+def time_of(date: datetime.datetime) -> float:
+    """The time of a date in days, as agents store it."""
+    return (date - _EPOCH) / _DAY
 
 
 def calendar_features(

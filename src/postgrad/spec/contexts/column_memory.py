@@ -128,23 +128,21 @@ class ColumnMemory:
         Args:
             table: Which columns.
             cells: What a row says: of one item, or of all items that are decided together.
-            joint: Whether they are decided together. Then what has a column for each item is an
-                array with a number for each.
+            joint: Whether they are decided together; then all are arrays, a number for each item.
 
         Raises:
             DataError: If a value is missing.
         """
-        found: Context = {
-            name: np.float64(value) if isinstance(value, float) else np.int64(value)
-            for name, value in cells[0].calendar.items()
-        }
-        for name, column in table.columns.items():
-            several = joint and isinstance(column.column, dict)
-            each = [
-                self._number(table, name, of_item) for of_item in (cells if several else cells[:1])
-            ]
-            found[name] = np.asarray(each) if several else each[0]
-        return found
+        each = [
+            {
+                **{name: _calendar_number(value) for name, value in of_item.calendar.items()},
+                **{name: self._number(table, name, of_item) for name in table.columns},
+            }
+            for of_item in cells
+        ]
+        if not joint:
+            return each[0]
+        return {name: np.asarray([one[name] for one in each]) for name in each[0]}
 
     def _number(self, table: ContextTable, name: str, cells: Cells) -> Any:
         column, cell = table.columns[name], cells.columns[name]
@@ -172,6 +170,10 @@ class ColumnMemory:
             return (value - column.scale[0]) / column.scale[1]
         rows = self.first_rows.get(cell.column, FirstRows())
         return rows.scaled(value) if rows.count >= table.first_rows else 0.0
+
+
+def _calendar_number(value: float) -> Any:
+    return np.float64(value) if isinstance(value, float) else np.int64(value)
 
 
 def _check_room(column: CategoryColumn, known: Sequence[str], cell: Cell, where: str) -> None:

@@ -116,9 +116,9 @@ class ContextTable(TomlTable):
             the first ones; until then the column counts for nothing.
     """
 
-    calendar: list[Literal["weekday", "month", "day", "year_share"]] = []
+    calendar: list[Literal["weekday", "month", "day", "year_share"]] = Field(default_factory=list)
     holidays: Annotated[list[_Date], Field(max_length=10_000)] | None = None
-    columns: Annotated[dict[Name, ContextColumn], Field(max_length=1000)] = {}
+    columns: dict[Name, ContextColumn] = Field(default_factory=dict, max_length=1000)
     first_rows: Annotated[int, Field(ge=2, le=10_000)] = 28
 
     def check(self) -> None:

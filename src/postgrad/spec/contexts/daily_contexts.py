@@ -58,7 +58,7 @@ def daily_contexts(
     """
     columns = np.asarray(cells, object)
     units = [columns] if joint else [columns[:, i : i + 1] for i in range(columns.shape[1])]
-    of_unit = [demand_known.all(axis=1)] if joint else list(demand_known.T)
+    of_unit = [np.asarray(demand_known.all(axis=1))] if joint else list(demand_known.T)
     found = [
         _of_unit(table, list(unit), known, group, dates, burn_in, delay, joint)
         for unit, known in zip(units, of_unit, strict=True)

@@ -192,10 +192,10 @@ def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DatedDe
 
 
 def _check_context(before: Cells, here: Cells, item: str, row: DatedRow) -> None:
-    for name, cell in here.columns.items():
-        if (was := before.columns[name]) != cell:
-            two = f"{item!r} has two values of {cell.column!r} on {row.date}"
-            one = f"{was.value!r} in {before.where}, {cell.value!r} here"
+    for name, now in here.columns.items():
+        if (was := before.columns[name]) != now:
+            two = f"{item!r} has two values of {now.column!r} on {row.date}"
+            one = f"{was.value!r} in {before.where}, {now.value!r} here"
             raise DataError(f"{row.where}: {two}, {one}; rows of one date are one batch")
 
 
