@@ -2,8 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -12,21 +11,7 @@ from postgrad.errors import DataError
 from postgrad.spec.contexts.cells import Cells
 from postgrad.spec.contexts.column_memory import ColumnMemory, Context
 from postgrad.spec.contexts.context_table import ContextTable
-
-
-class DailyContexts(NamedTuple):
-    """The contexts of a table.
-
-    Attributes:
-        context: Of each name an array, days by units; a unit is an item, or all items that are
-            decided together. Zero where the context is not known.
-        known: Where it is known: days by units.
-        left_out: How many days were not learned from, by the column that was empty.
-    """
-
-    context: Context
-    known: Bool[np.ndarray, "days units"]
-    left_out: Mapping[str, int]
+from postgrad.spec.contexts.days import ContextOfDays
 
 
 def daily_contexts(
@@ -39,7 +24,7 @@ def daily_contexts(
     burn_in: int,
     delay: int,
     joint: bool,
-) -> DailyContexts:
+) -> ContextOfDays:
     """Numbers of the contexts of each day, as a live agent would have had them.
 
     Args:
@@ -69,7 +54,7 @@ def daily_contexts(
     context = {
         name: np.stack([one.context[name] for one in found], axis=1) for name in found[0].context
     }
-    return DailyContexts(context, np.stack([one.known[:, 0] for one in found], axis=1), left_out)
+    return ContextOfDays(context, np.stack([one.known[:, 0] for one in found], axis=1), left_out)
 
 
 def _of_unit(
@@ -81,7 +66,7 @@ def _of_unit(
     burn_in: int,
     delay: int,
     joint: bool,
-) -> DailyContexts:
+) -> ContextOfDays:
     left_out: collections.Counter[str] = collections.Counter()
     days: list[Context | None] = []
     # Levels have their numbers in the order of days, also where a row is learned from later.
@@ -106,7 +91,7 @@ def _of_unit(
     blank = {name: np.zeros_like(value) for name, value in usual.items()}
     filled = [blank if one is None else one for one in days]
     context = {name: np.stack([one[name] for one in filled]) for name in usual}
-    return DailyContexts(context, np.asarray([[one is not None] for one in days]), left_out)
+    return ContextOfDays(context, np.asarray([[one is not None] for one in days]), left_out)
 
 
 def _whole(
