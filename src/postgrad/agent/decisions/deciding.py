@@ -45,6 +45,7 @@ class Deciding(Changing):
         *,
         id: str | None = None,  # noqa: A002
         date: Any = None,
+        note: Any = None,
     ) -> np.ndarray:
         """The best decision for a context, under what is believed now.
 
@@ -58,6 +59,8 @@ class Deciding(Changing):
                 under it: `observe(batch, of=id)`. The same id and context return what was issued.
             date: For when: a date, or a number of units of time. The belief looks ahead to it; by
                 one unit, if not given. Nothing that is kept moves.
+            note: What the context was made from, in JSON types: kept with what is issued, and told
+                by `IssuedDecision.context`.
 
         Warns:
             ConvergenceWarning: If the decision may be wrong.
@@ -69,7 +72,7 @@ class Deciding(Changing):
             StoreError: If the decision could not be stored; it is not issued then.
         """
         if id is not None:
-            return self._issue(as_name(id, SettingError, "id"), context, date).decision
+            return self._issue(as_name(id, SettingError, "id"), context, date, note).decision
         with self._database.lock:
             return self._solved(context, date).decision[()]
 
@@ -85,6 +88,10 @@ class Deciding(Changing):
             issue = self._store.issued(key)
             with self._database.reading():
                 return None if issue is None else read_issued(issue, self._shape)
+
+    def last_issued(self) -> IssuedDecision | None:
+        """The decision that was issued last under an id; None if there is none."""
+        return self._latest_issued()
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -104,11 +111,12 @@ class Deciding(Changing):
             warnings.warn(warning, stacklevel=4)
         return solved
 
-    def _issue(self, key: str, context: PyTree, date: Any) -> IssuedDecision:
+    def _issue(self, key: str, context: PyTree, date: Any, note: Any) -> IssuedDecision:
         with self._database.lock:
             self._prepare_to_write()
             while True:
-                text = as_text(occasion_now(self._stream, context, date, self._now.time))
+                on = occasion_now(self._stream, context, date, self._now.time)
+                text = as_text(on, note=note)
                 known = self._store.issued(key)
                 if known is not None:
                     return self._issued_before(known, text)

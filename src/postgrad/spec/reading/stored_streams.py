@@ -9,6 +9,7 @@ import numpy as np
 
 from postgrad.records.alarm import Alarm
 from postgrad.records.explanation import Explanation
+from postgrad.records.issued import IssuedDecision
 from postgrad.records.record import Record
 from postgrad.records.stored_stream import StoredStream
 from postgrad.spec.reading.normal_form import differing_keys
@@ -42,6 +43,9 @@ class ToldStream(Protocol):
     @property
     def alarms(self) -> tuple[Alarm, ...]:
         """What was noticed so far."""
+
+    def last_issued(self) -> IssuedDecision | None:
+        """The decision that was issued last under an id; None if there is none."""
 
     def history(self, last: int | None = None, *, first: int = 1) -> Iterator[Record]:
         """What was observed and decided."""
