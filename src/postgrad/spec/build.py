@@ -13,6 +13,7 @@ from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.separate import Separate
 from postgrad.errors import DecisionError, SpecificationError
 from postgrad.numerics.validate import on_device
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.items import Items
 from postgrad.problem.problem import Problem
 from postgrad.research import problems
@@ -73,9 +74,11 @@ def build(specification: Specification, items: Sequence[str]) -> BuiltSpecificat
         built, belief, starts = _from_parts(spec, len(names))
     else:
         built, belief, starts = _whole(spec.problem, names)
+    _check_context(spec, built[0])
     for problem, start in zip(built, starts, strict=True):
         with reworded("start", SpecificationError, DecisionError):
-            initial_decision(problem, start)
+            if isinstance(problem.feasible, FeasibleSet):  # else it depends on the context
+                initial_decision(problem, start)
     split, settings, pool = spec.split_by, spec.settings, None
     if split is not None and split.pooling == "partial":
         pool = Pool(split.strength)
@@ -87,6 +90,15 @@ def build(specification: Specification, items: Sequence[str]) -> BuiltSpecificat
     if settings.preset == "paper":
         options = presets.paper(**options)
     return BuiltSpecification(names, built, belief, starts, pool, options, settings.alpha)
+
+
+def _check_context(spec: Specification, problem: Problem) -> None:
+    if problem.takes_context == (spec.context is not None):
+        return
+    if spec.context is None:
+        raise SpecificationError("the problem takes a context: say in [context] what is known")
+    which = "" if spec.model is None else f": the model {spec.model.kind!r} takes none"
+    raise SpecificationError(f"context: neither cost, model nor set depends on it{which}")
 
 
 _Built = tuple[tuple[Problem, ...], Belief, tuple[np.ndarray, ...]]

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from postgrad.algorithm.separable_cost import costs_by_item
 from postgrad.errors import BatchError, SettingError
@@ -51,10 +51,7 @@ class DemandTable:
         self.rows = _as_table(demand)
         self._set_rows(self.rows)
         days = len(self.demand)
-        labels = [""] * days if split_by is None else list(split_by)
-        if len(labels) != days:
-            raise SettingError(f"split_by must have one entry for each of {days} days")
-        self.group = np.unique(labels, return_inverse=True)[1]
+        self.group = groups_of(split_by, days)
         self.groups = int(self.group.max()) + 1
         self.delay = delay if delay == 0 else as_count(delay, SettingError, "delay")
         self.in_force = None if in_force is None else self._in_force(in_force)
@@ -114,6 +111,18 @@ class DemandTable:
         else:
             each = costs_by_item(cost, jnp.asarray(x), jnp.asarray(demand))
         return np.where(known[:, : each.shape[1]], each, 0.0)
+
+
+def groups_of(split_by: Sequence[str] | None, days: int) -> Int[np.ndarray, " days"]:
+    """The number of each day's group; all 0, if days are not split.
+
+    Raises:
+        SettingError: If there is not one group for each day.
+    """
+    labels = [""] * days if split_by is None else list(split_by)
+    if len(labels) != days:
+        raise SettingError(f"split_by must have one entry for each of {days} days")
+    return np.unique(labels, return_inverse=True)[1]
 
 
 def _stacked(costs: Sequence[Any]) -> Any:

@@ -20,9 +20,10 @@ from postgrad.errors import (
     SpecificationError,
     StoreError,
 )
+from postgrad.records.explanation import interval_of
 from postgrad.records.record import Record
 from postgrad.spec.build import build
-from postgrad.spec.contexts.asking import Decided, Rows, asks, decided, interval_of
+from postgrad.spec.contexts.asking import Decided, Rows, asks, decided, sought
 from postgrad.spec.contexts.row_contexts import RowContexts
 from postgrad.spec.reading.normal_form import normal_form
 from postgrad.spec.reading.stream_names import (
@@ -99,6 +100,11 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
     def together(self) -> tuple[str, ...]:
         """The names of the items that are decided together; none, if each is decided by itself."""
         return self._built.items if self._built is not None and self._built.joint else ()
+
+    @property
+    def in_contexts(self) -> bool:
+        """Whether each decision is for a context."""
+        return self._contexts is not None
 
     def streams(self) -> list[Stream]:
         """The streams of the file, in the order of their first rows.
@@ -193,7 +199,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             raise SpecificationError("it has no [context]: decisions are for all dates")
         row = self._contexts.row_of(item, group, date, given)
         agent = self.agent(item, group)
-        return decided(self._contexts, agent, row, self._contexts.cells(row, item), issue=False)
+        return sought(self._contexts, agent, row, self._contexts.cells(row, item))
 
     def correct(self, rows: Iterable[DatedRow]) -> Iterator[dict[str, Any]]:
         """Correct what was observed of some rows by their ids, and report what is decided now.
@@ -256,9 +262,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         try:
             for row in itertools.islice(source, count):
                 for item, values, decisions in self._batches(row):
-                    agent = self.agent(item, row.group)
-                    on = self._occasion(agent, item, row)
-                    agent.prepare(values, id=row.id, x=decisions, **on)
+                    self._prepare(item, row, values, decisions)
                 if self._contexts is not None and asks(row):
                     self._decide(row, issue=False)  # compiled before the transaction begins
                 taken.append(row)
@@ -346,6 +350,12 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             needed = "items that are decided together need all of them, or none"
             absent = f"{len(missing)} of {len(row.values)} demands are missing"
             raise DataError(f"{row.where}: {row.id}: {absent} ({', '.join(missing)}); {needed}")
+
+    def _prepare(self, item: str, row: DatedRow, values: Any, decisions: Any) -> None:
+        agent = self.agent(item, row.group)
+        with contextlib.suppress(PostgradError):  # `_observe` says what is wrong
+            on = self._occasion(agent, item, row)
+            agent.prepare(values, id=row.id, x=decisions, **on)
 
     def _observe(self, item: str, row: DatedRow, values: Any, decisions: Any) -> Record:
         agent = self.agent(item, row.group)

@@ -8,13 +8,13 @@ import numpy as np
 
 from postgrad.agent.agent import Agent
 from postgrad.errors import ContextError, DataError
-from postgrad.records.issued import IssuedDecision
-from postgrad.records.outlook import Outlook
+from postgrad.records.explanation import interval_of
 from postgrad.spec.contexts.calendar import calendar_features, date_of
 from postgrad.spec.contexts.cells import Cells
 from postgrad.spec.contexts.row_contexts import RowContexts, said_by
 from postgrad.spec.data import WEEKDAYS, AnySplit, SplitByWeekday
-from postgrad.spec.reading.stream_names import Interval
+from postgrad.spec.reading.stream_names import Interval, Stream
+from postgrad.spec.reworded import reworded
 from postgrad.spec.tables.row_reader import DatedRow
 
 
@@ -34,7 +34,7 @@ class Rows:
         """Args: the rows, and whether to hold those without a demand back until the end."""
         self._rows, self._hold = rows, hold
         self._held: list[DatedRow] = []
-        self._last: DatedRow | None = None
+        self._last: dict[tuple[str, ...], DatedRow] = {}  # of each item, or of all together
         self._asked = False
 
     def __iter__(self) -> Iterator[DatedRow]:
@@ -45,18 +45,17 @@ class Rows:
                 self._held.append(row)
                 continue
             self._held = [one for one in self._held if one.values.keys().isdisjoint(row.values)]
-            self._last, self._asked = row, asked
+            self._last[tuple(row.values)], self._asked = row, asked
             yield row
 
     def left_to_decide(self, contexts: RowContexts, split: AnySplit | None) -> list[DatedRow]:
-        """When all rows were read: those held back, or the day after the last row, see `next_day`.
-
-        Where rows name their item, that day is of the last row's item alone.
-        """
-        if self._held or self._last is None or self._asked:
+        """When all rows were read: those held back, or the day after the last, see `next_day`."""
+        if self._held or self._asked or not contexts.dated:
             return self._held
-        day = next_day(contexts, split, self._last)
-        return [] if day is None else [day]
+        dates = {key: date_of(row.date, row.where) for key, row in self._last.items()}
+        last = [row for key, row in self._last.items() if dates[key] == max(dates.values())]
+        days = (next_day(contexts, split, row) for row in last)
+        return [day for day in days if day is not None]
 
 
 class Decided(NamedTuple):
@@ -102,30 +101,33 @@ def decided(
             instead = "give the row another id (data.id), or ask with `postgrad decide --context`"
             raise DataError(f"{row.where}: {row.id!r} was decided for before: {told}; {instead}")
         return Decided(before.decision, interval_of(before), True)
-    context = contexts.decided(agent, cells)
-    try:
-        if issue:
-            agent.decide(context, id=row.id, date=time, note={"cells": said})
-            found = agent.issued(row.id)
-            assert found is not None  # just issued
-            return Decided(found.decision, interval_of(found), True)
+    if not issue:
+        return sought(contexts, agent, row, cells)
+    with reworded(f"{row.where}: {row.id}", DataError, ContextError):
+        context = contexts.decided(agent, cells)
+        agent.decide(context, id=row.id, date=time, note={"cells": said})
+    found = agent.issued(row.id)
+    assert found is not None  # just issued
+    return Decided(found.decision, interval_of(found), True)
+
+
+def sought(contexts: RowContexts, agent: Agent, row: DatedRow, cells: list[Cells]) -> Decided:
+    """The decision for a row, of which nothing is stored.
+
+    Raises:
+        DataError: If a value is missing, or a level was never seen.
+    """
+    context, time = contexts.decided(agent, cells), contexts.time(row)
+    with reworded(f"{row.where}: {row.id}", DataError, ContextError):
         decision, ahead = agent.decide(context, date=time), agent.outlook(context, date=time)
-    except ContextError as error:
-        raise DataError(f"{row.where}: {row.id}: {error}") from error
     return Decided(decision, interval_of(ahead), False)
-
-
-def interval_of(told: IssuedDecision | Outlook) -> Interval | None:
-    """Between which ends the best decision lies; None where nothing tells."""
-    ends = np.asarray(told.low), np.asarray(told.high)
-    return ends if np.isfinite(ends).all() else None
 
 
 def next_day(contexts: RowContexts, split: AnySplit | None, last: DatedRow) -> DatedRow | None:
     """The day after a row, where the calendar alone says what its context is; else None."""
     table = contexts.table
     by_weekday = split is None or isinstance(split, SplitByWeekday)
-    if table.columns or not contexts.dated or not by_weekday:
+    if table.columns or not by_weekday:
         return None
     day = date_of(last.date, last.where).date() + datetime.timedelta(days=1)
     where = f"the day after {last.date}"
@@ -140,3 +142,15 @@ def next_day(contexts: RowContexts, split: AnySplit | None, last: DatedRow) -> D
         where=where,
         contexts=dict.fromkeys(last.values, cells),
     )
+
+
+def streams_on(date: str | None, split: AnySplit | None, streams: list[Stream]) -> list[Stream]:
+    """Those of some streams that decide on a date: all, unless groups are weekdays.
+
+    Raises:
+        DataError: If the date is none.
+    """
+    if date is None or not isinstance(split, SplitByWeekday):
+        return streams
+    day = WEEKDAYS[date_of(date, "--date").weekday()]
+    return [(item, group) for item, group in streams if group == day]

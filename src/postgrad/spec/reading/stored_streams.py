@@ -63,6 +63,10 @@ class ToldStreams(Protocol):
     def together(self) -> tuple[str, ...]:
         """The names of the items that are decided together."""
 
+    @property
+    def in_contexts(self) -> bool:
+        """Whether each decision is for a context."""
+
     def streams(self) -> list[Stream]:
         """The streams of the file."""
 
@@ -80,11 +84,13 @@ class StoredStreams:
 
     Attributes:
         path: The file.
+        in_contexts: Whether each decision is for a context.
     """
 
     def __init__(self, specification: Specification, path: Path, database: Database):
         """Read the list of streams; see `stored_streams`."""
         self.path, self._names = path, specification.data.item_names or ()
+        self.in_contexts = specification.context is not None
         listed = streams_of(database)
         self._streams = {key: StoredStream(database, stream_name(*key)) for key in listed}
 
