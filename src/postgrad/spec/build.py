@@ -19,6 +19,7 @@ from postgrad.problem.problem import Problem
 from postgrad.research import problems
 from postgrad.spec.partial_pooling import Pool
 from postgrad.spec.parts.beliefs import MOST_POINTS, GridBelief
+from postgrad.spec.parts.regression import RegressionDemand
 from postgrad.spec.parts.toml_table import Pick
 from postgrad.spec.reworded import reworded
 from postgrad.spec.specification import (
@@ -111,12 +112,19 @@ def _from_parts(spec: Specification, count: int) -> _Built:
         spec.check_counts(count)
     if feasible.joint:
         _check_size(spec, count)
-    each, prior = model.build(), belief.build(model.parameters)
+    observation = None
+    if isinstance(model, RegressionDemand):
+        each, prior = belief.model(model, spec.context), belief.build(model, spec.context)
+        observation = model.observed(each)
+    else:
+        each, prior = model.build(), belief.build(model.parameters)
     picks = [_pick(i) for i in range(count)]
     if feasible.joint:
         picks = [lambda value: on_device(np.broadcast_to(np.asarray(value, float), (count,)))]
         each, prior = Items(each), Separate(prior, count)
-    built = tuple(Problem(cost.build(pick), each, feasible.build(pick)) for pick in picks)
+    built = tuple(
+        Problem(cost.build(pick), each, feasible.build(pick), observation) for pick in picks
+    )
     return built, prior, tuple(np.asarray(pick(start)) for pick in picks)
 
 

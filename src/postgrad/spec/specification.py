@@ -14,6 +14,7 @@ from postgrad.spec.data import AnySplit, Columns, SplitByWeekday
 from postgrad.spec.parts.beliefs import AnyBelief
 from postgrad.spec.parts.costs import AnyCost
 from postgrad.spec.parts.models import AnyModel
+from postgrad.spec.parts.regression import RegressionBelief, RegressionDemand
 from postgrad.spec.parts.rule_names import rule_and_window
 from postgrad.spec.parts.sets import AnySet
 from postgrad.spec.parts.toml_table import Name, Number, Numbers, Title, TomlTable
@@ -139,6 +140,16 @@ class Specification(TomlTable):
             raise ValueError("split_by: weekdays are read off the date; give data.date")
         if self.context is not None:
             self.context.check_data(self.data)
+        self._check_regression()
+
+    def _check_regression(self) -> None:
+        if isinstance(self.model, RegressionDemand) and isinstance(self.belief, RegressionBelief):
+            if self.context is None:
+                raise ValueError("model: a regression needs `context`: what demand depends on")
+            self.model.check_terms(self.context)
+            self.belief.check_family(self.model.family)
+            if self.feasible is not None and self.feasible.joint:
+                raise ValueError("model: items that share a budget have no regression model yet")
 
     def _check_counts(self) -> None:
         """Lists must have a number for each item, where the file tells how many there are."""

@@ -15,12 +15,16 @@ from jaxtyping import Array, ArrayLike, Bool, Float, PyTree
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.mixture.mixture import Mixture
+from postgrad.beliefs.regression.predictive import predictive_quantile
+from postgrad.beliefs.regression.regression import Regression
 from postgrad.engine import bulk
 from postgrad.engine.compiling import compiled_well
 from postgrad.engine.stage import is_possible
 from postgrad.numerics.module import replaced
 from postgrad.problem.batch import Batch
 from postgrad.problem.contexts import as_context
+from postgrad.problem.feasible.box import Box
 from postgrad.problem.problem import Problem
 from postgrad.spec.backtest_streams import (
     DailyDecisions,
@@ -65,10 +69,12 @@ class DayStage(eqx.Module):
     Attributes:
         policy: Whose problem is replaced by the stream's own.
         rest: What the problems of all streams have in common: functions, names.
+        by_quantile: Whether the best decision is a quantile in closed form: see `is_quantile`.
     """
 
     policy: BayesianSGD
     rest: Problem
+    by_quantile: bool = eqx.field(static=True)
 
     def __call__(self, own: Days, state: State, t: Array) -> tuple[State, PyTree]:
         """The state after learning; the decision, how uncertain it is, and if data are possible."""
@@ -77,10 +83,12 @@ class DayStage(eqx.Module):
         now: Any = jax.tree.map(lambda leaf: leaf[t - 1], own._replace(numbers=()))
 
         # Learn what has become known, after the time that has passed.
-        before = replaced(state, belief=state.belief.advance(now.elapsed), stage=t)
+        before = replaced(state, stage=t)
         in_force = state.x if now.in_force is None else now.in_force
         there = policy.at(now.learned_in)
-        learned, foreseen = there.update(before, Batch(in_force, now.batch, now.weight))
+        learned, foreseen = there.update(
+            before, Batch(in_force, now.batch, now.weight), now.elapsed
+        )
         possible = is_possible(there, before, now.batch, in_force, foreseen) | ~now.learns
         keep = lambda new, old: jnp.where(now.learns, new, old)  # noqa: E731
         belief = jax.tree.map(keep, learned.belief, state.belief)
@@ -88,6 +96,10 @@ class DayStage(eqx.Module):
 
         # Decide for the day's context, looking ahead to it, on a copy.
         here = policy.at(now.decided_in)
+        if self.by_quantile:
+            new = replaced(state, belief=belief, failed=failed)
+            x = _quantile(here.problem, belief.advance(now.ahead))
+            return new, (x, jnp.full_like(x, jnp.nan), possible)
         here = replaced(here, key=jax.random.fold_in(here.key, t - 1))
         fresh = replaced(state, belief=belief.advance(now.ahead), stage=jnp.ones_like(t))
         decided, told = here.descend(fresh, jnp.ones(()))
@@ -167,7 +179,8 @@ def decisions_in_contexts(
         np.maximum(ahead, 0.0),
     )
     states = [begun[units[u].tobytes()] for u, _ in streams]
-    stage = DayStage(policy, rest)
+    by_quantile = not joint and is_quantile(policy, belief)
+    stage = DayStage(policy, rest, by_quantile)
     _, told = bulk.run(
         stage, states, likelihood, own, horizon, horizon, progress,
         of_one_size=False, compiled=compiled_well,
@@ -185,6 +198,26 @@ def decisions_in_contexts(
     decisions[unknown], spread[unknown] = np.nan, np.nan
     whole = table.demand.shape
     return DailyDecisions(decisions.reshape(whole), spread.reshape(whole), data_depend)
+
+
+def is_quantile(policy: BayesianSGD, belief: Belief) -> bool:
+    """Whether the best decision is a quantile of what is foreseen, which has a closed form.
+
+    It is under a newsvendor's cost (one that states `service_level`), with a belief about the
+    coefficients of a regression and bounds as the feasible set; the risk must be the mean.
+    """
+    problem, member = policy.problem, belief.beliefs if isinstance(belief, Mixture) else belief
+    return (
+        isinstance(member, Regression)
+        and hasattr(problem.cost, "service_level")
+        and isinstance(problem.feasible, Box)
+        and policy.risk.is_mean
+    )
+
+
+def _quantile(problem: Problem, belief: Belief) -> Array:
+    level = problem.cost.service_level  # type: ignore[attr-defined]
+    return problem.feasible.project(predictive_quantile(belief, problem.model, level))
 
 
 class Schedule(NamedTuple):
