@@ -17,6 +17,7 @@ from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.items import Items
 from postgrad.problem.problem import Problem
 from postgrad.research import problems
+from postgrad.spec.contexts.column_memory import Context, example
 from postgrad.spec.partial_pooling import Pool
 from postgrad.spec.parts.beliefs import MOST_POINTS, GridBelief
 from postgrad.spec.parts.regression import RegressionDemand
@@ -43,6 +44,7 @@ class BuiltSpecification:
         pool: How the groups learn from each other; None if they do not.
         options: Arguments of `BayesianSGD`.
         alpha: The level of alarms.
+        context: An example of a context; None without `[context]`.
     """
 
     items: tuple[str, ...]
@@ -52,6 +54,7 @@ class BuiltSpecification:
     pool: Pool | None
     options: dict[str, Any]
     alpha: float
+    context: Context | None
 
     @property
     def joint(self) -> bool:
@@ -90,7 +93,9 @@ def build(specification: Specification, items: Sequence[str]) -> BuiltSpecificat
         options["samples"] = (total, *draws) if draws else total
     if settings.preset == "paper":
         options = presets.paper(**options)
-    return BuiltSpecification(names, built, belief, starts, pool, options, settings.alpha)
+    joint = len(built) == 1 and starts[0].ndim == 1
+    context = None if spec.context is None else example(spec.context, len(names) if joint else None)
+    return BuiltSpecification(names, built, belief, starts, pool, options, settings.alpha, context)
 
 
 def _check_context(spec: Specification, problem: Problem) -> None:

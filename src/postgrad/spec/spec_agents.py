@@ -138,7 +138,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                 accept_change=self._accept_change,
                 alpha=built.alpha,
                 notes=self._notes,
-                context=None if self._contexts is None else self._contexts.example(),
+                context=built.context,
                 **built.options,
             )
         return self._agents[item, group]

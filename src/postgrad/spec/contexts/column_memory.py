@@ -172,6 +172,20 @@ class ColumnMemory:
         return rows.scaled(value) if rows.count >= table.first_rows else 0.0
 
 
+def example(table: ContextTable, items: int | None) -> Context:
+    """A context, all of whose numbers are zero.
+
+    Args:
+        table: Which columns.
+        items: How many items are decided together; None if each is decided by itself.
+    """
+    found = {
+        feature.name: np.float64(0.0) if feature.levels is None else np.int64(0)
+        for feature in table.features
+    }
+    return found if items is None else {name: np.full(items, z) for name, z in found.items()}
+
+
 def _calendar_number(value: float) -> Any:
     return np.float64(value) if isinstance(value, float) else np.int64(value)
 

@@ -42,16 +42,6 @@ class RowContexts:
         """See the attributes."""
         self.table, self.dated, self.together = table, dated, tuple(together)
 
-    def example(self) -> Context:
-        """An example of a context."""
-        found = {
-            feature.name: np.float64(0.0) if feature.levels is None else np.int64(0)
-            for feature in self.table.features
-        }
-        if not self.together:
-            return found
-        return {name: np.full(len(self.together), value) for name, value in found.items()}
-
     def cells(self, row: DatedRow, item: str) -> list[Cells]:
         """What a row says of an item, or of all items that are decided together."""
         return [row.contexts[name] for name in self.together or (item,)]
