@@ -37,11 +37,6 @@ def specification(model=MODEL, belief=BELIEF, context=CONTEXT, **changes):
 
 def test_the_untuned_specification_is_the_untuned_belief():
     built = build(load(EXAMPLE), ["a"] * 7)
-    expected = pg.beliefs.daily_demand(
-        day=pg.models.Trend(), trend=pg.models.Numeric(), month=pg.models.Categorical(12)
-    )
-    named = {term for member in (built.belief, expected) for term, _ in member.beliefs.shapes}
-    assert named == {"level", "weekday", "month", "day", "trend", "deviation"}
     untuned = pg.beliefs.daily_demand()
     renamed = ["trend" if name == "day" else name for name, _ in built.belief.beliefs.shapes]
     assert sorted(renamed) == [name for name, _ in untuned.beliefs.shapes]
@@ -78,7 +73,7 @@ def test_terms_follow_from_the_context():
 
 
 FAMILIES = {
-    "negative-binomial": ({}, 7 * 6),
+    "negative-binomial": ({}, 8 * 6),
     "poisson": ({}, 6),
     "log-normal": ({}, 7 * 6),
     "normal": ({"numbers": [1, 2]}, 2 * 6),
@@ -133,8 +128,8 @@ WRONG = {
         "'gamma' is about ['mean']",
     ),
     "half-life": (
-        {"belief": BELIEF | {"deviations": [[0.1, 0.0]]}},
-        "belief: `deviations` are [deviation, half-life > 0], got [0.1, 0.0]",
+        {"belief": BELIEF | {"changes": [[0.1, 0.0, 0.0]]}},
+        "belief: `changes` are [deviation, half-life > 0, drift], got [0.1, 0.0, 0.0]",
     ),
     "a budget": (
         {"feasible": {"kind": "budget", "low": 0, "high": 50, "total": 20}},
@@ -178,7 +173,7 @@ family = "poisson"
 
 [belief]
 kind = "regression"
-deviations = [[0.1, 14]]
+changes = [[0.1, 14, 0.003]]
 
 [feasible]
 kind = "box"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _NotNegative = Annotated[Number, Field(ge=0)]
 _Positives = Annotated[list[Positive], Field(min_length=1, max_length=64)]
-# A standard deviation and a half-life in days.
-_Deviation = Annotated[list[_NotNegative], Field(min_length=2, max_length=2)]
+# Standard deviation and half-life of the level's deviation, and the drift of weekdays.
+_Change = Annotated[list[_NotNegative], Field(min_length=3, max_length=3)]
 
 # What the belief is about: the coefficients of whatever terms the model has.
 _COEFFICIENTS = "coefficients"
@@ -29,7 +29,7 @@ _FAMILIES: dict[str, tuple[str, str | None, tuple[float, ...] | None]] = {
     "negative-binomial": (
         "NegativeBinomial",
         "concentration",
-        (2.0, 5.0, 10.0, 20.0, 50.0, 150.0, 1000.0),
+        (0.5, 1.5, 4.0, 10.0, 25.0, 70.0, 300.0, 10_000.0),
     ),
     "poisson": ("Poisson", None, ()),
     "normal": ("Normal", "scale", None),
@@ -37,7 +37,6 @@ _FAMILIES: dict[str, tuple[str, str | None, tuple[float, ...] | None]] = {
     "bernoulli": ("Bernoulli", None, ()),
 }
 _OUTLIERS = 0.005
-_WEEKDAY_DRIFT = 0.003
 
 
 class RegressionDemand(TomlTable):
@@ -81,7 +80,12 @@ class RegressionDemand(TomlTable):
             raise ValueError(f"model.drifts: trend and season do not drift, got {fixed[0]!r}")
 
     def build(
-        self, context: ContextTable, season: float, deviation: float, half_life: float
+        self,
+        context: ContextTable,
+        season: float,
+        deviation: float,
+        half_life: float,
+        weekday_drift: float,
     ) -> "RegressionModel":
         """The model.
 
@@ -90,10 +94,11 @@ class RegressionDemand(TomlTable):
             season: The prior standard deviation of the effect of a month, or of a seasonal wave.
             deviation: The standard deviation of the level's deviation, which returns.
             half_life: The days in which half of a deviation is gone.
+            weekday_drift: The standard deviation of a weekday's random walk in a day.
         """
         from postgrad import models
 
-        terms = self.terms(context, season)
+        terms = self.terms(context, season, weekday_drift)
         terms["deviation"] = models.Deviation(deviation, half_life)
         family = getattr(models, _FAMILIES[self.family][0])
         model: RegressionModel = family(models.Predictor(**terms))
@@ -107,7 +112,9 @@ class RegressionDemand(TomlTable):
         share = usual if self.outliers is None else self.outliers
         return models.WithOutliers(model, share) if share else None
 
-    def terms(self, context: ContextTable, season: float) -> dict[str, "Term"]:
+    def terms(
+        self, context: ContextTable, season: float, weekday_drift: float
+    ) -> dict[str, "Term"]:
         """The terms, by the names of the context's numbers.
 
         A level; an effect of each level of a category, of each weekday and each month; waves of the
@@ -127,7 +134,7 @@ class RegressionDemand(TomlTable):
             elif name == "month":
                 terms[name] = models.Categorical(levels, **({"scale": season} | own))
             elif name == "weekday":
-                terms[name] = models.Categorical(levels, **({"drift": _WEEKDAY_DRIFT} | own))
+                terms[name] = models.Categorical(levels, **({"drift": weekday_drift} | own))
             else:
                 terms[name] = models.Categorical(levels, **own)
         return terms
@@ -140,20 +147,21 @@ class RegressionDemand(TomlTable):
 class RegressionBelief(TomlTable):
     """Normal coefficients; what is not known of their priors is weighed by the data.
 
-    A mixture of one belief for each combination of `numbers`, `deviations` and `seasons`.
+    A mixture of one belief for each combination of `numbers`, `changes` and `seasons`.
 
     Attributes:
         numbers: Values of the family's number: concentrations of a negative-binomial law, scales of
             a normal or log-normal one.
-        deviations: Standard deviation and half-life, in days, of a level that deviates and returns.
+        changes: How demand changes: standard deviation and half-life, in days, of a level that
+            deviates and returns, and the standard deviation of each weekday's random walk in a day.
         seasons: Prior standard deviations of the effect of a month, or of a seasonal wave.
         discount: What remains of the logarithms of the weights after a day.
     """
 
     kind: Literal["regression"]
     numbers: _Positives | None = None
-    deviations: Annotated[list[_Deviation], Field(min_length=1, max_length=16)] = Field(
-        default_factory=lambda: [[0.0, 14.0], [0.1, 14.0], [0.2, 90.0]]
+    changes: Annotated[list[_Change], Field(min_length=1, max_length=16)] = Field(
+        default_factory=lambda: [[0.0, 14.0, 0.0], [0.1, 14.0, 0.003], [0.2, 90.0, 0.003]]
     )
     seasons: Annotated[list[Positive], Field(min_length=1, max_length=16)] = Field(
         default_factory=lambda: [0.05, 0.2]
@@ -163,8 +171,8 @@ class RegressionBelief(TomlTable):
 
     def check(self) -> None:
         """See `TomlTable`."""
-        if wrong := [pair for pair in self.deviations if pair[1] <= 0]:
-            raise ValueError(f"`deviations` are [deviation, half-life > 0], got {wrong[0]}")
+        if wrong := [change for change in self.changes if change[1] <= 0]:
+            raise ValueError(f"`changes` are [deviation, half-life > 0, drift], got {wrong[0]}")
 
     def check_family(self, family: str) -> None:
         """Check that there are values of the family's number, if it has one.
@@ -187,17 +195,17 @@ class RegressionBelief(TomlTable):
         values: Any = (None,) if name is None else self.numbers or usual
         members = [
             beliefs.Regression(
-                model.build(context, season, *deviation), **({name: value} if name else {})
+                model.build(context, season, *change), **({name: value} if name else {})
             )
-            for value, deviation, season in itertools.product(
-                values, self.deviations, self._seasons(context)
+            for value, change, season in itertools.product(
+                values, self.changes, self._seasons(context)
             )
         ]
         return beliefs.Mixture(members, discount=self.discount)
 
     def model(self, model: RegressionDemand, context: ContextTable) -> "RegressionModel":
         """The model; its members' terms differ in the numbers of their priors only."""
-        return model.build(context, self.seasons[0], *self.deviations[0])
+        return model.build(context, self.seasons[0], *self.changes[0])
 
     def _seasons(self, context: ContextTable) -> list[float]:
         """One, if the context has no season."""
