@@ -131,10 +131,6 @@ WRONG = {
         {"belief": BELIEF | {"changes": [[0.1, 0.0, 0.0]]}},
         "belief: `changes` are [deviation, half-life > 0, drift], got [0.1, 0.0, 0.0]",
     ),
-    "a budget": (
-        {"feasible": {"kind": "budget", "low": 0, "high": 50, "total": 20}},
-        "model: items that share a budget have no regression model yet",
-    ),
 }
 
 
@@ -144,6 +140,20 @@ def test_what_is_wrong_is_said_with_its_place(case):
     with pytest.raises(errors.SpecificationError) as error:
         specification(**changes)
     assert message in str(error.value)
+
+
+def test_items_that_share_a_budget_have_a_context_each():
+    budget = {"kind": "budget", "low": 0, "high": 50, "total": 20}
+    belief = BELIEF | {"changes": [[0.1, 14, 0.003]]}
+    built = build(specification(belief=belief, feasible=budget), ["a", "b"])
+    assert {name: z.shape for name, z in built.context.items()}.keys() == set(
+        built.problems[0].model.each.predictor.terms
+    ) - {"level", "deviation"}
+    problem = built.problems[0].at(built.context | {"promo": np.asarray([0.0, 1.0])})
+    theta = jax.tree.map(lambda leaf: leaf[0], built.belief.examples())
+    theta["promo"] = np.ones(2)
+    first, second = problem.model(built.starts[0], theta).mean
+    assert second == pytest.approx(np.e * first)
 
 
 def test_a_model_without_contexts_is_refused_with_one():

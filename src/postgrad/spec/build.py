@@ -127,6 +127,7 @@ def _from_parts(spec: Specification, count: int) -> _Built:
     if feasible.joint:
         picks = [lambda value: on_device(np.broadcast_to(np.asarray(value, float), (count,)))]
         each, prior = Items(each), Separate(prior, count)
+        observation = None if observation is None else Items(observation)
     built = tuple(
         Problem(cost.build(pick), each, feasible.build(pick), observation) for pick in picks
     )

@@ -148,8 +148,6 @@ class Specification(TomlTable):
                 raise ValueError("model: a regression needs `context`: what demand depends on")
             self.model.check_terms(self.context)
             self.belief.check_family(self.model.family)
-            if self.feasible is not None and self.feasible.joint:
-                raise ValueError("model: items that share a budget have no regression model yet")
 
     def _check_counts(self) -> None:
         """Lists must have a number for each item, where the file tells how many there are."""
