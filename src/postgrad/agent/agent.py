@@ -125,6 +125,7 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
         context: PyTree = None,
         of: str | None = None,
         date: Any = None,
+        note: Any = None,
     ) -> np.ndarray:
         """Bayes' rule, then K projected steps; with contexts Bayes' rule alone.
 
@@ -146,6 +147,8 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
             date: When it arose: a date, or a number of units of time. What drifts or is forgotten
                 moves with the time since the latest date; late batches move nothing. One unit
                 passes for each batch without a date.
+            note: What the context was made from, in JSON types: kept with the batch, and told by
+                `Record.context`.
 
         Returns:
             The new decision. The batch and all that came of it are then stored. With contexts, the
@@ -179,7 +182,7 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
             self._prepare_to_write()
             while True:
                 in_force, on = self._when(given, context, of, date, self._now)
-                text = as_text(on, of)
+                text = as_text(on, of, note)
                 known = None if key is None else self._store.find(key)
                 if known is not None:
                     return self._answered_before(*known, rows, in_force, text)
@@ -215,12 +218,14 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
         context: PyTree = None,
         of: str | None = None,
         date: Any = None,
+        note: Any = None,
     ) -> None:
         """Computes, and compiles, the stage of a batch that will be observed: see `observe`.
 
         Inside a transaction, for which other processes wait, `observe` then finds it done. Several
         batches may be prepared, in their order. What is wrong with a batch `observe` will say.
         """
+        del note  # nothing is computed of it
         with self._database.lock, suppress(PostgradError):
             rows = as_rows(batch, self._stream.event_shape)
             given = None if x is None else as_decision(x, self._stream.start.decision.shape)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from postgrad.records.alarm import Alarm
+from postgrad.records.issued import IssuedDecision
 from postgrad.records.moments import Moments
 from postgrad.records.outlook import Outlook
 from postgrad.records.record import Record
@@ -195,7 +196,7 @@ def spreads_of(moments: Moments) -> dict[str, Spread]:
     return {name: Spread(mean, sd) for name, (mean, sd) in moments.items()}
 
 
-def interval_of(outlook: Outlook) -> tuple[np.ndarray, np.ndarray] | None:
+def interval_of(outlook: Outlook | IssuedDecision) -> tuple[np.ndarray, np.ndarray] | None:
     """Where the best decision lies, with 95 %; None where the descent does not tell."""
     low, high = np.asarray(outlook.low), np.asarray(outlook.high)
     return None if np.isnan(low).any() else (low[()], high[()])

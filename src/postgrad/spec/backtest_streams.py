@@ -12,14 +12,14 @@ import jax
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
-from postgrad.algorithm.bayesian_sgd import BayesianSGD
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.beliefs.belief import Belief, first
 from postgrad.engine import bulk
 from postgrad.engine.compiling import compiled_well
 from postgrad.engine.stage import is_possible
 from postgrad.errors import BatchError, SettingError
 from postgrad.problem.batch import Batch
-from postgrad.problem.problem import Problem, kind_of
+from postgrad.problem.problem import Model, Problem, kind_of
 from postgrad.spec import partial_pooling
 from postgrad.spec.demand_table import DemandTable
 from postgrad.spec.partial_pooling import Pool
@@ -127,14 +127,9 @@ def daily_decisions(
     units = start[None] if joint else start
     distinct = {x.tobytes(): x for x in units}
     begun = {name: policy.init(belief, x) for name, x in distinct.items()}
-    theta = first(belief.examples())
-    likelihood, x_1 = problems[0].likelihood, begun[units[0].tobytes()].x
-    data_depend = kind_of(likelihood, x_1, theta).depends_on_decision
-    if table.in_force is None and data_depend:
-        such_as = "(the stock that limited sales, the price that was asked)"
-        needed = f"in_force must say under which decisions they arose {such_as}"
-        raise SettingError(f"the data depend on the decision: {needed}")
-    weight, demand = _batches(table, joint)
+    likelihood = problems[0].likelihood
+    data_depend = check_in_force(likelihood, begun[units[0].tobytes()], table)
+    weight, demand = batches_of_days(table, joint)
     known = np.asarray(weight.any(axis=2))
     shape = (len(table.demand), len(problems), *units.shape[1:])
     in_force = None if table.in_force is None else table.in_force.reshape(shape)
@@ -146,7 +141,7 @@ def daily_decisions(
     horizon = max(1, *map(len, learned))
     index = np.stack([np.resize(days, horizon) for days in learned])
     unit = np.asarray([u for u, _ in streams])
-    numbers, rest = _stacked(problems, unit)
+    numbers, rest = stacked_problems(problems, unit)
     learned_from = index, unit[:, None]
     acted = None if in_force is None else in_force[learned_from]
     several = None if weight.shape[2] == 1 else weight[learned_from].astype(float)
@@ -163,13 +158,7 @@ def daily_decisions(
 
     decisions, spread = np.full((2, *shape), np.nan)
     for s, (u, g) in enumerate(streams):
-        wrong = learned[s][~np.asarray(possible[s])[: len(learned[s])]]
-        if wrong.size:
-            day, item = wrong[0], slice(None) if joint else u
-            raise BatchError(
-                f"the demand {table.rows[day, item].squeeze()} of day {day}, item "
-                f"{'all' if joint else u}, is impossible under the model"
-            )
+        check_possible(table, learned[s], np.asarray(possible[s])[: len(learned[s])], u, joint)
         after = np.concatenate([np.asarray(states[s].decision)[None], decided[s]])
         days = np.flatnonzero(one_group | (table.group == g))
         # How many of the stream's batches are known when the decision of each day is issued, and
@@ -182,13 +171,44 @@ def daily_decisions(
     return DailyDecisions(decisions.reshape(whole), spread.reshape(whole), data_depend)
 
 
+def check_in_force(likelihood: Model, state: State, table: DemandTable) -> bool:
+    """Whether the data depend on the decision.
+
+    Raises:
+        SettingError: If they do, and the table does not say under which decisions they arose.
+    """
+    theta = first(state.belief.examples())
+    data_depend = kind_of(likelihood, state.x, theta).depends_on_decision
+    if table.in_force is None and data_depend:
+        such_as = "(the stock that limited sales, the price that was asked)"
+        needed = f"in_force must say under which decisions they arose {such_as}"
+        raise SettingError(f"the data depend on the decision: {needed}")
+    return data_depend
+
+
+def check_possible(
+    table: DemandTable, learned: np.ndarray, possible: np.ndarray, unit: int, joint: bool
+) -> None:
+    """Check the days that a stream has learned from.
+
+    Raises:
+        BatchError: If the model excludes the demand of one of them.
+    """
+    if (wrong := learned[~possible]).size:
+        day, item = wrong[0], slice(None) if joint else unit
+        raise BatchError(
+            f"the demand {table.rows[day, item].squeeze()} of day {day}, item "
+            f"{'all' if joint else unit}, is impossible under the model"
+        )
+
+
 def _last_of_group(group: Int[np.ndarray, " n"], groups: int) -> Int[np.ndarray, "n+1 groups"]:
     """Of the first i batches, the index of the last one of each group; -1 if there is none."""
     at = np.where(group[:, None] == np.arange(groups), np.arange(len(group))[:, None], -1)
     return np.maximum.accumulate(np.concatenate([np.full((1, groups), -1), at]))
 
 
-def _batches(
+def batches_of_days(
     table: DemandTable, joint: bool
 ) -> tuple[Bool[np.ndarray, "days units D"], Float[np.ndarray, "days units D ..."]]:
     """The rows of each day and unit: which there are, and what they are.
@@ -211,7 +231,7 @@ def _batches(
     return known.all(axis=1)[:, None], np.moveaxis(rows, 2, 1)[:, None]
 
 
-def _stacked(problems: list[Problem], unit: np.ndarray) -> tuple[Problem, Problem]:
+def stacked_problems(problems: list[Problem], unit: np.ndarray) -> tuple[Problem, Problem]:
     """The numbers of each stream's problem along a leading axis, and the rest of all problems."""
     parts = [eqx.partition(problem, eqx.is_array) for problem in problems]
     numbers, rests = zip(*parts, strict=True)

@@ -1,6 +1,5 @@
 """Decisions for a context: sought under what is believed now, and issued under an id."""
 
-import functools
 import json
 import time
 import warnings
@@ -13,12 +12,12 @@ from jaxtyping import PyTree
 from postgrad.agent.changes.changing import Changing
 from postgrad.agent.decisions.occasions import as_text, context_in_words, occasion_now, same_context
 from postgrad.agent.input_checks import as_name
-from postgrad.engine.snapshot import Solved
+from postgrad.engine.snapshot import Snapshot, Solved
 from postgrad.errors import ContextError, PostgradError, SettingError, StoreError
 from postgrad.monitoring.progress_warnings import doubt_warning
 from postgrad.records.issued import IssuedDecision, issued_bytes, read_issued
 from postgrad.records.outlook import Outlook
-from postgrad.store import Issue, StaleStateError
+from postgrad.store import Issue, StaleStateError, StreamHead
 
 
 class Deciding(Changing):
@@ -32,10 +31,7 @@ class Deciding(Changing):
 
         With contexts it is the last one that was issued under an id.
         """
-        if (
-            self._stream.contexts.example is not None
-            and (last := self._latest_issued()) is not None
-        ):
+        if self._stream.contexts.example is not None and (last := self.last_issued()) is not None:
             return last.decision
         return self._now.decision[()]
 
@@ -45,6 +41,7 @@ class Deciding(Changing):
         *,
         id: str | None = None,  # noqa: A002
         date: Any = None,
+        note: Any = None,
     ) -> np.ndarray:
         """The best decision for a context, under what is believed now.
 
@@ -58,6 +55,8 @@ class Deciding(Changing):
                 under it: `observe(batch, of=id)`. The same id and context return what was issued.
             date: For when: a date, or a number of units of time. The belief looks ahead to it; by
                 one unit, if not given. Nothing that is kept moves.
+            note: What the context was made from, in JSON types: kept with what is issued, and told
+                by `IssuedDecision.context`.
 
         Warns:
             ConvergenceWarning: If the decision may be wrong.
@@ -69,7 +68,7 @@ class Deciding(Changing):
             StoreError: If the decision could not be stored; it is not issued then.
         """
         if id is not None:
-            return self._issue(as_name(id, SettingError, "id"), context, date).decision
+            return self._issue(as_name(id, SettingError, "id"), context, date, note).decision
         if context is date is None and self._stream.contexts.example is None:
             return self.decision
         with self._database.lock:
@@ -88,16 +87,17 @@ class Deciding(Changing):
             with self._database.reading():
                 return None if issue is None else read_issued(issue, self._shape)
 
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return self._stream.start.decision.shape
-
-    def _latest_issued(self) -> IssuedDecision | None:
+    def last_issued(self) -> IssuedDecision | None:
+        """The decision that was issued last under an id; None if there is none."""
         with self._database.lock:
             if self._last_issued is None and (issue := self._store.last_issued()) is not None:
                 with self._database.reading():
                     self._last_issued = read_issued(issue, self._shape)
             return self._last_issued
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self._stream.start.decision.shape
 
     def _solved(self, context: PyTree, date: Any) -> Solved:
         on = occasion_now(self._stream, context, date, self._now.time)
@@ -106,11 +106,12 @@ class Deciding(Changing):
             warnings.warn(warning, stacklevel=4)
         return solved
 
-    def _issue(self, key: str, context: PyTree, date: Any) -> IssuedDecision:
+    def _issue(self, key: str, context: PyTree, date: Any, note: Any) -> IssuedDecision:
         with self._database.lock:
             self._prepare_to_write()
             while True:
-                text = as_text(occasion_now(self._stream, context, date, self._now.time))
+                on = occasion_now(self._stream, context, date, self._now.time)
+                text = as_text(on, note=note)
                 known = self._store.issued(key)
                 if known is not None:
                     return self._issued_before(known, text)
@@ -125,12 +126,16 @@ class Deciding(Changing):
                     if isinstance(error, StoreError) or self._store.is_current(self._head):
                         raise
                     self._load()
-            before = self._last_issued
-            if self._database.in_transaction:
-                self._database.on_undo(functools.partial(setattr, self, "_last_issued", before))
             self._move(self._now, head, before=self._before)
-            self._last_issued = read_issued(issue, self._shape)
-            return self._last_issued
+            return read_issued(issue, self._shape)
+
+    def _move(self, now: Snapshot, head: StreamHead, before: Snapshot | None = None) -> None:
+        self._last_issued = None  # read anew: it may be of another process, or undone
+        super()._move(now, head, before)
+
+    def _move_back(self, now: Snapshot, head: StreamHead) -> None:
+        self._last_issued = None
+        super()._move_back(now, head)
 
     def _issued_before(self, known: Issue, text: str | None) -> IssuedDecision:
         """What was issued under an id, if it was for the same context."""

@@ -63,21 +63,23 @@ def as_time(date: Any) -> float:
     return float((found - np.datetime64(0, "us")) / _DAY)
 
 
-def as_text(on: Occasion, of: str | None = None) -> str | None:
+def as_text(on: Occasion, of: str | None = None, note: Any = None) -> str | None:
     """An occasion as it is stored; None for one unit of time after the last batch, in no context.
 
     Args:
         on: The occasion.
         of: The id of the decision that a batch belongs to.
+        note: What the caller wants to have kept with it, in JSON types.
     """
-    if on == USUAL and of is None:
+    if on == USUAL and of is None and note is None:
         return None
     parts: dict[str, Any] = {}
     if on.context is not None:
         parts["z"] = {name: np.asarray(leaf).tolist() for name, leaf in _named(on.context)}
     if on.elapsed is not None:
         parts |= {"elapsed": on.elapsed, "date": on.time}
-    return json.dumps(parts | ({} if of is None else {"of": of}))
+    more = {"of": of, "note": note}
+    return json.dumps(parts | {key: part for key, part in more.items() if part is not None})
 
 
 def from_text(stream: Stream, text: str | None) -> Occasion:
