@@ -82,6 +82,8 @@ class Stream:
         self._numbers = self.contexts.numbers
         self._programs = programs(self.contexts.plan)
         self._test = Packed.of(Monitor(self.event_shape, alpha=alpha), np.concatenate)
+        # Searches that know nothing but the first decision, by the assumptions not made.
+        self._fresh: dict[int, Packed] = {}
         self.start = self.begin(0)
 
     def begin(self, without: int) -> Snapshot:
@@ -204,7 +206,9 @@ class Stream:
         """
         numbers = self.contexts.numbers_on(on, seed=now.stage)
         before = now._replace(stage=0, decision=self.start.decision)
-        search = self._search_at(now, 0, self.start.decision)
+        if now.without not in self._fresh:
+            self._fresh[now.without] = self._search_at(now, 0, self.start.decision)
+        search = self._fresh[now.without]
         elapsed = np.float64(1.0 if on.elapsed is None else on.elapsed)
         with quietly():
             draws, mixture = self._programs.draw(numbers, now.belief, search, elapsed)
