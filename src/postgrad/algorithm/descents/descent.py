@@ -3,6 +3,7 @@
 import abc
 import enum
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import equinox as eqx
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import Outlook
-from postgrad.algorithm.sampled_objective import SampledObjective
+from postgrad.algorithm.sampled_objective import Reading, SampledObjective
 from postgrad.beliefs.belief import Belief
 from postgrad.numerics.module import Module
 from postgrad.problem.problem import Decision
@@ -143,6 +144,18 @@ class Descent(Module):
         self, stage: Stage, x: Decision, state: PyTree
     ) -> tuple[Decision, PyTree, Course, Outlook]:
         """From x_t to x_{t+1}; the outlook is `unknown(x)` where nothing is told about it."""
+
+    def readings(self, stage: Stage, x: Decision) -> Callable[[Float[Array, "m d"]], Reading] | None:
+        """A place for each row of the stage's draws -> what they read there.
+
+        None where a stage has no draws, or too few, by which to tell decisions apart.
+
+        Args:
+            stage: The stage.
+            x: Any decision.
+        """
+        del stage, x
+        return None
 
     @abc.abstractmethod
     def step_size(self, number: Int[Array, ""]) -> Float[Array, ""]:
