@@ -119,8 +119,7 @@ FROZEN = {
     "Simplex": "total",
     "Squared": "",
     "Stage": "plan objective thetas rows size wide",
-    "State": "stage belief x progress output only_marginals additive tails failed "
-    "whole",
+    "State": "stage belief x progress output only_marginals additive tails failed whole",
     "SufficientTotals": "family shift x theta sums",
     "SufficientWeights": "family shift everything live size statistics since tally missing",
     "Sum": "high low",

@@ -79,12 +79,12 @@ class Tried(NamedTuple):
 
     Attributes:
         at: Their positions.
-        count: How many there are; the rest is padding.
+        length: How many there are; the rest is padding.
         number: Which move a decision is for, in lists of single moves.
     """
 
     at: Float[Array, "n d"]
-    count: Int[Array, ""]
+    length: Int[Array, ""]
     number: Int[Array, " n"]
 
 
@@ -194,6 +194,13 @@ class Choice:
     def _list(self, carry: Carry) -> Carry:
         """One list of decisions: F at each, and what is made of it."""
         kinds = [self._base, self._screen, self._short_list, self._single, self._together]
+        after = [
+            self._after_base,
+            self._after_screen,
+            self._after_short,
+            self._after_single,
+            self._after_together,
+        ]
         tried: Tried = lax.switch(carry.kind, kinds, carry)
         in_parts = (carry.kind == _SCREEN) if self.screens else jnp.asarray(False)
         base, stage = carry.kind == _BASE, self.stage
@@ -213,12 +220,12 @@ class Choice:
             # Past the end of this decision's score, later looks write over what is written here.
             return i + 1, lax.dynamic_update_slice(scores, value, (first,))
 
-        looks = jnp.where(in_parts, -(-tried.count // self.parts), tried.count)
+        looks = jnp.where(in_parts, -(-tried.length // self.parts), tried.length)
         empty = jnp.full(self.size + self.parts, jnp.inf)
-        _, scores = lax.while_loop(lambda state: state[0] < looks, one_look, (0, empty))
-        scores = jnp.where(np.arange(self.size) < tried.count, scores[: self.size], jnp.inf)
-        after = [self._after_base, self._after_screen, self._after_short, self._after_single,
-                 self._after_together]  # fmt: skip
+        _, scores = lax.while_loop(
+            lambda state: state[0] < looks, one_look, (jnp.asarray(0), empty)
+        )
+        scores = jnp.where(np.arange(self.size) < tried.length, scores[: self.size], jnp.inf)
         carry = lax.switch(carry.kind, after, carry, tried, scores)
         return carry._replace(round=carry.round + 1)
 
@@ -249,7 +256,7 @@ class Choice:
 
     def _count(self) -> Int[Array, ""]:
         """How many points are enumerated."""
-        count = self.bracket.count
+        count = self.bracket.size
         if self.additive and self.x.size > 1:  # marginal allocation finds the others' best one
             count = jnp.where(self.bracket.all, count, 0)
         return count
@@ -260,7 +267,7 @@ class Choice:
         if not self.screens:
             return self._padded(self.start[None], jnp.asarray(0))
         index = jnp.arange(self.size)
-        points = self.bracket.point(jnp.minimum(index, self.bracket.count - 1))
+        points = self.bracket.point(jnp.minimum(index, self.bracket.size - 1))
         return self._padded(points, self._count())
 
     def _after_screen(self, carry: Carry, tried: Tried, scores: Array) -> Carry:
@@ -268,7 +275,7 @@ class Choice:
             return carry
         apart = jnp.sum(jnp.abs(tried.at - self.start), axis=1)
         near = apart <= (_NEAR if self.x.size == 1 else _NEXT)
-        there = (np.arange(self.size) < tried.count) & keeps(self.line, tried.at, self.budgets)
+        there = (np.arange(self.size) < tried.length) & keeps(self.line, tried.at, self.budgets)
         rank = jnp.where(there, jnp.where(near, -jnp.inf, scores), jnp.inf)
         _, short = lax.top_k(-rank, _SHORT)
         shorts = jnp.minimum(jnp.sum(there), _SHORT)
@@ -294,7 +301,7 @@ class Choice:
         return self._padded(at, jnp.sum(wanted), number)
 
     def _after_single(self, carry: Carry, tried: Tried, scores: Array) -> Carry:
-        number = jnp.where(np.arange(self.size) < tried.count, tried.number, self.size)
+        number = jnp.where(np.arange(self.size) < tried.length, tried.number, self.size)
         changes = jnp.where(carry.stale, jnp.inf, carry.changes).ravel()
         changes = changes.at[number].set(scores - carry.value, mode="drop")
         return carry._replace(

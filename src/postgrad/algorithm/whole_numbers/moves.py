@@ -20,17 +20,17 @@ class Bracket(NamedTuple):
     Attributes:
         start: The least position of each entry.
         width: How many positions of each entry follow one another.
-        count: How many points there are.
+        size: How many points there are.
         all: Whether these are all points between the bounds.
     """
 
     start: Float[Array, " d"]
     width: Int[Array, " d"]
-    count: Int[Array, ""]
+    size: Int[Array, ""]
     all: Bool[Array, ""]
 
     def point(self, index: Int[Array, " n"]) -> Float[Array, "n d"]:
-        """The positions of the points of these numbers, below `count`."""
+        """The positions of the points of these numbers, below `size`."""
         digits = []
         for width in self.width:
             digits.append(index % width)
@@ -127,9 +127,7 @@ def moves(
     return Moves(to.ravel(), entry.ravel(), gain.ravel(), price.reshape(len(price), to.size), left)
 
 
-def allocated(
-    of: Moves, at: Float[Array, " d"], least: Float[Array, ""]
-) -> Float[Array, " d"]:
+def allocated(of: Moves, at: Float[Array, " d"], least: Float[Array, ""]) -> Float[Array, " d"]:
     """Marginal allocation: the best move or exchange again and again, each entry once at most.
 
     Where F is a sum over entries, what moves gain adds up. Where it is convex besides, and moves
@@ -162,9 +160,7 @@ def allocated(
         moved = moved.at[left.entry[other]].set(left.to[other])
         price = left.price[:, one] + jnp.where(one == other, 0.0, left.price[:, other])
         gone = (left.entry == left.entry[one]) | (left.entry == left.entry[other])
-        rest = left._replace(
-            gain=jnp.where(gone, -jnp.inf, left.gain), left=left.left - price
-        )
+        rest = left._replace(gain=jnp.where(gone, -jnp.inf, left.gain), left=left.left - price)
         new = (moved, rest)
         old = (place, left)
         place, left = jax.tree.map(lambda new, old: jnp.where(good, new, old), new, old)

@@ -18,12 +18,12 @@ class FeasibleSet(Module):
     projection onto such an X leads to a point of X near x: it is feasible and idempotent, and the
     nearest one where entries share nothing, but not non-expansive. Convex sets state neither.
 
-    Laws of convex sets, checked for every final class of this room: the projection is feasible, idempotent,
-    non-expansive, and equals the solution of the quadratic programme min_z |z - x|^2, z in X; it
-    lies within the bounds, and each finite bound is attained. In a metric m it is feasible and
-    idempotent as well, and equals the solution of min_z sum_i m_i (z_i - x_i)^2, z in X; so it does
-    not depend on the units of x, if m is in the same units: with x_i in units of s_i, and m_i
-    times s_i^2, it is the same point.
+    Laws of convex sets, checked for every final class of this room: the projection is feasible,
+    idempotent, non-expansive, and equals the solution of the quadratic programme min_z |z - x|^2,
+    z in X; it lies within the bounds, and each finite bound is attained. In a metric m it is
+    feasible and idempotent as well, and equals the solution of min_z sum_i m_i (z_i - x_i)^2,
+    z in X; so it does not depend on the units of x, if m is in the same units: with x_i in units of
+    s_i, and m_i times s_i^2, it is the same point.
 
     Attributes:
         separates: Whether each entry of x may be chosen on its own.
@@ -71,9 +71,7 @@ class FeasibleSet(Module):
         """
         return jnp.zeros((0, size)), jnp.zeros(0)
 
-    def within(
-        self, low: Float[Array, "..."], high: Float[Array, "..."]
-    ) -> "FeasibleSet | None":
+    def within(self, low: Float[Array, "..."], high: Float[Array, "..."]) -> "FeasibleSet | None":
         """The points of X with low <= x <= high, tighter bounds than those of X.
 
         None where `bounds` and `budgets` do not say all about X: such a set has no whole numbers.

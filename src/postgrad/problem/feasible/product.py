@@ -95,9 +95,7 @@ class Product(FeasibleSet):
             start += count
         return jnp.concatenate(weights), jnp.concatenate(totals)
 
-    def within(
-        self, low: Float[Array, "..."], high: Float[Array, "..."]
-    ) -> "Product | None":
+    def within(self, low: Float[Array, "..."], high: Float[Array, "..."]) -> "Product | None":
         """Block by block."""
         low, high = (jnp.broadcast_to(side, sum(self.sizes)) for side in (low, high))
         pairs = zip(self._blocks(low), self._blocks(high), strict=True)

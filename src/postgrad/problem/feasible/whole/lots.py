@@ -33,7 +33,7 @@ class Lots(WholeSet):
         self.size = as_array(size, FeasibleSetError, "size")
         if is_concrete(self.size) and not np.all(np.asarray(self.size) > 0):
             raise FeasibleSetError(f"size must be positive, got {np.min(self.size)}")
-        self._check(f"multiples of {size}")
+        self._check(f"multiples of {size!r}")
 
     def values(self) -> Values:
         """Multiples of the size."""

@@ -34,7 +34,7 @@ class MinimumOrder(WholeSet):
         self.least = as_array(least, FeasibleSetError, "least")
         if is_concrete(self.least) and not np.all(np.asarray(self.least) >= 0):
             raise FeasibleSetError(f"least must not be negative, got {np.min(self.least)}")
-        self._check(f"zero, or numbers of at least {least},")
+        self._check(f"zero, or numbers of at least {least!r},")
         low = self.set.bounds()[0]
         if is_concrete(low) and np.any(np.asarray(low) < 0):
             raise FeasibleSetError(

@@ -74,8 +74,9 @@ class Values(NamedTuple):
 
     def spread(self, size: int) -> "Values":
         """The same for so many entries, as vectors."""
-        vectors = (jnp.broadcast_to(jnp.ravel(each), size) for each in self[:-1])
-        return Values(*vectors, self.all_lots)
+        numbers = self.low, self.high, self.step, self.least
+        low, high, step, least = (jnp.broadcast_to(jnp.ravel(each), size) for each in numbers)
+        return Values(low, high, step, least, self.all_lots)
 
     def line(self, x: Float[Array, "..."]) -> Line:
         """The positions of values; an entry without a lot size has the value x, or zero."""
@@ -89,8 +90,8 @@ class Values(NamedTuple):
         )
         step = jnp.where(lots, self.step, jnp.clip(x, low, jnp.maximum(low, self.high)))
         last = jnp.where(~lots & (self.high < low), 0.0, last)
-        return Line(step, first, jnp.where(zero, jnp.maximum(last, first - 1.0), last), zero,
-                    lots | minimum)  # fmt: skip
+        last = jnp.where(zero, jnp.maximum(last, first - 1.0), last)
+        return Line(step, first, last, zero, lots | minimum)
 
     def ends(self) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         """The least and the largest value of each entry."""
@@ -121,11 +122,12 @@ class Values(NamedTuple):
 def joined(each: Iterable[Values]) -> Values:
     """The values of several vectors, one after the other."""
     *numbers, all_lots = zip(*each, strict=True)
-    return Values(*(jnp.concatenate(parts) for parts in numbers), all(all_lots))
+    low, high, step, least = (jnp.concatenate(parts) for parts in numbers)
+    return Values(low, high, step, least, all(all_lots))
 
 
 def snapped(numbers: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Numbers that are whole but for rounding, as whole numbers: 0.6 / 0.2 is 2.9999999999999996."""
+    """Numbers that are whole but for rounding, as whole ones: 0.6 / 0.2 is 2.9999999999999996."""
     whole = jnp.round(numbers)
     near = jnp.abs(numbers - whole) <= _ROUNDING * jnp.maximum(jnp.abs(numbers), 1.0)
     return jnp.where(near, whole, numbers)
