@@ -8,6 +8,7 @@ import numpy as np
 from postgrad.records.alarm import Alarm
 from postgrad.records.moments import Moments
 from postgrad.records.outlook import Outlook
+from postgrad.records.plain_number import in_plain_text
 from postgrad.records.record import Record
 from postgrad.records.stream_events import StreamEvent
 from postgrad.records.surprise import Surprise
@@ -224,7 +225,7 @@ def _counted(count: int, noun: str) -> str:
 def shown(values: np.ndarray, form: str = ".4g") -> str:
     """A number, or the first entries of an array."""
     flat = np.ravel(values)
-    texts = [format(value, form) for value in flat[:_SHOWN]]
+    texts = [in_plain_text(value, form) for value in flat[:_SHOWN]]
     if np.ndim(values) == 0:
         return texts[0]
     return "[" + ", ".join(texts) + (", ...]" if flat.size > _SHOWN else "]")
