@@ -134,6 +134,7 @@ FROZEN = {
     "Univariate": "",
     "VaR": "quantile",
     "Weights": "",
+    "WholeSet": "set",
     "_Cloud": "positions log_weights past present step",
 }
 
