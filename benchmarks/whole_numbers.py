@@ -1,8 +1,8 @@
 """What whole numbers add: to a stage, in one process; and to a first decision, in fresh ones.
 
-For a scalar order (0 to 500) and for 50 items with a shared budget, the same problem with and without
-`Integers`. Stages are timed in turns, one of each, by processor time: the ratio of medians is
-printed. First decisions: user and system seconds of a process of their own, nothing cached.
+For a scalar order (0 to 500) and for 50 items with a shared budget, the same problem with and
+without `Integers`. Stages are timed in turns, one of each, by processor time: the ratio of medians
+is printed. First decisions: user and system seconds of a process of their own, nothing cached.
 
     python benchmarks/whole_numbers.py [--stages 100] [--no-first]
 """
@@ -73,9 +73,8 @@ def stages(kind: str, count: int) -> None:
 
 def first(kind: str) -> None:
     """Print the same of a first decision in a fresh process."""
-    seconds = []
-    for whole in ("no", "yes"):
-        seconds.append(fresh([sys.executable, __file__, "--decide", kind, whole])[1])
+    command = [sys.executable, __file__, "--decide", kind]
+    seconds = [fresh([*command, whole])[1] for whole in ("no", "yes")]
     ratio = seconds[1] / seconds[0]
     print(
         f"{kind:8} first: {seconds[0]:.1f} s, whole numbers {seconds[1]:.1f} s, ratio {ratio:.2f}"

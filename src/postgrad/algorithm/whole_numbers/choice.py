@@ -7,7 +7,8 @@ One loop computes F, whatever for; what is tried comes in lists, one after the o
    32 that are lowest, and its neighbours, by all draws;
 3. from the best so far each entry one value up, one down, and to zero;
 4. what marginal allocation makes of these moves and, where F is not a sum over entries, the best
-   exchanges of two moves as well; then again from 3, until nothing is lower.
+   exchanges of two moves as well; then again from 3, until nothing is lower;
+5. with entries that are any number: steps of these downhill, until none is lower.
 """
 
 import math
@@ -45,7 +46,8 @@ _NEAR, _NEXT = 4, 1  # how near to the rounded decision points are on the short 
 _ROUNDS = 40  # lists at most
 _ROUNDING = 1e-12  # of F: smaller differences are none
 # Kinds of lists.
-_BASE, _SCREEN, _SHORT_LIST, _SINGLE, _TOGETHER = range(5)
+_BASE, _SCREEN, _SHORT_LIST, _SINGLE, _TOGETHER, _SLOPE, _STEP, _END = range(8)
+_STEPS = np.asarray([1.0, 0.5, 2.0, 0.25, 0.1, 0.02])  # of entries that are any number
 
 
 class Carry(NamedTuple):
@@ -61,6 +63,8 @@ class Carry(NamedTuple):
         shorts: How many there are.
         changes: By how much each move from the best decision raises F.
         stale: Which of these must be computed.
+        shift: How far entries that are any number went on from there.
+        slope: The slope of F at the last look; empty where all entries have lots.
     """
 
     kind: Int[Array, ""]
@@ -72,6 +76,8 @@ class Carry(NamedTuple):
     shorts: Int[Array, ""]
     changes: Float[Array, "3 d"]
     stale: Bool[Array, "3 d"]
+    shift: Float[Array, " d"]
+    slope: Float[Array, " k"]
 
 
 class Tried(NamedTuple):
@@ -101,6 +107,7 @@ class Choice:
         budgets: What entries share.
         additive: Whether F is a sum over entries.
         mixed: Whether entries may be any number.
+        curvature: That of F, as far as it is known.
         response: How such entries follow the others, to second order: -A_cc^-1 A_cw.
         rows: How many rows of draws there are.
         parts: Into how many parts these are divided.
@@ -126,13 +133,14 @@ class Choice:
         self.budgets = Budgets(*feasible.budgets(d))
         self.additive = stage.objective.additive
         self.mixed = d > 1 and not values.all_lots
-        self.response = self._response(curvature) if self.mixed else jnp.zeros((d, d))
+        self.curvature = curvature
+        self.response = self._response() if self.mixed else jnp.zeros((d, d))
         self.rows = stage.plan.samples[0]
         self.parts = math.gcd(self.rows, _PARTS)
         self.alike = stage.objective.alike(stage.thetas)
         self.start = rounded(self.line, self.x, *self.budgets)
         self.screens = d <= _FEW
-        self.size = max(2, MOVES * d, _PAIRS + 1)
+        self.size = max(_STEPS.size, MOVES * d, _PAIRS + 1)
         if self.screens:
             self.size = max(self.size, -(-MOST // self.parts) * self.parts, _SHORT + 1)
             self.bracket = bracket(self.line, self.start)
@@ -150,33 +158,38 @@ class Choice:
             shorts=jnp.asarray(0),
             changes=jnp.full((MOVES, d), jnp.inf),
             stale=jnp.ones((MOVES, d), bool),
+            shift=jnp.zeros(d),
+            slope=jnp.zeros(d if self.mixed else 0),
         )
 
         def goes_on(carry: Carry) -> Array:
-            return (carry.kind <= _TOGETHER) & (carry.round < _ROUNDS)
+            return (carry.kind < _END) & (carry.round < _ROUNDS)
 
         end = lax.while_loop(goes_on, self._list, begin)
-        return self._decision(end.at, end.share).reshape(self.shape), self._exact()
+        return self._decision(end.at, end.share, end.shift).reshape(self.shape), self._exact()
 
-    def _decision(self, at: Float[Array, " d"], share: Array) -> Float[Array, " d"]:
+    def _decision(self, at: Float[Array, " d"], share: Array, shift: Array) -> Float[Array, " d"]:
         """The decision at some positions."""
         value = self.line.value(at)
         if not self.mixed:
             return value
         whole = self.line.whole
         follow = self.x + share * (self.response @ jnp.where(whole, value - self.x, 0.0))
-        goal = jnp.where(whole, value, follow)
+        goal = jnp.where(whole, value, follow + shift)
         near = self.feasible.relaxation.project(goal.reshape(self.shape)).ravel()
         return jnp.where(whole, value, near)
 
-    def _response(self, curvature: Float[Array, "d d"]) -> Float[Array, "d d"]:
-        """How entries that are any number move with the others: zero where no one knows."""
+    def _solved(self, right: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """A_cc^-1 b of the entries that are any number; zero where no curvature is known."""
         any_number = ~self.line.whole
         both = any_number[:, None] & any_number
-        own = jnp.where(both, curvature, np.eye(any_number.size))
-        across = jnp.where(any_number[:, None] & ~any_number, curvature, 0.0)
-        found = -positive_solve(own, across.T).T
+        own = jnp.where(both, self.curvature, np.eye(any_number.size))
+        found = jnp.where(any_number, positive_solve(own, jnp.where(any_number, right, 0.0)), 0.0)
         return jnp.where(jnp.all(jnp.isfinite(found)), found, 0.0)
+
+    def _response(self) -> Float[Array, "d d"]:
+        """How entries that are any number move with the others."""
+        return -self._solved(jnp.where(self.line.whole[:, None], self.curvature.T, 0.0)).T
 
     def _exact(self) -> Bool[Array, ""]:
         """Whether what is found is the best decision, if F is convex; see `allocated`."""
@@ -194,37 +207,46 @@ class Choice:
     def _list(self, carry: Carry) -> Carry:
         """One list of decisions: F at each, and what is made of it."""
         kinds = [self._base, self._screen, self._short_list, self._single, self._together]
-        after = [
+        after: list[Callable[..., Carry]] = [
             self._after_base,
             self._after_screen,
             self._after_short,
             self._after_single,
             self._after_together,
         ]
+        way = jnp.zeros(self.x.size)
+        if self.mixed:
+            kinds += [self._here, self._steps]
+            after += [self._after_slope, self._after_step]
+            way = self._solved(carry.slope[None])[0]
         tried: Tried = lax.switch(carry.kind, kinds, carry)
         in_parts = (carry.kind == _SCREEN) if self.screens else jnp.asarray(False)
         base, stage = carry.kind == _BASE, self.stage
         tile = self.rows // self.parts
 
-        def one_look(state: tuple[Array, Array]) -> tuple[Array, Array]:
-            i, scores = state
+        def one_look(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            i, scores, slope = state
             first = jnp.where(in_parts, i * self.parts, i)
             which = first + jnp.where(in_parts, np.arange(self.parts), 0)
             share = jnp.where(base, 1.0 * (i == 1), carry.share)
-            places = jax.vmap(lambda at: self._decision(at, share))(tried.at[which])
+            step = jnp.where(carry.kind == _STEP, jnp.asarray(_STEPS)[i % _STEPS.size], 0.0)
+            shift = carry.shift - step * way
+            places = jax.vmap(lambda at: self._decision(at, share, shift))(tried.at[which])
             reading = self.readings(jnp.tile(places, (tile, 1)))
             each = stage.objective.groups(reading, self.parts, self.alike)[0]
             whole = stage.objective.groups(reading, 1, self.alike)[0]
             value = jnp.where(in_parts, each, whole[0])
             value = jnp.where(jnp.isnan(value), jnp.inf, value)
             # Past the end of this decision's score, later looks write over what is written here.
-            return i + 1, lax.dynamic_update_slice(scores, value, (first,))
+            scores = lax.dynamic_update_slice(scores, value, (first,))
+            slope = stage.objective.slope(reading, self.alike) if self.mixed else slope
+            return i + 1, scores, slope
 
         looks = jnp.where(in_parts, -(-tried.length // self.parts), tried.length)
         empty = jnp.full(self.size + self.parts, jnp.inf)
-        _, scores = lax.while_loop(
-            lambda state: state[0] < looks, one_look, (jnp.asarray(0), empty)
-        )
+        begin = jnp.asarray(0), empty, carry.slope
+        _, scores, slope = lax.while_loop(lambda state: state[0] < looks, one_look, begin)
+        carry = carry._replace(slope=slope)
         scores = jnp.where(np.arange(self.size) < tried.length, scores[: self.size], jnp.inf)
         carry = lax.switch(carry.kind, after, carry, tried, scores)
         return carry._replace(round=carry.round + 1)
@@ -330,8 +352,32 @@ class Choice:
         moved = new.at != carry.at
         improved = jnp.any(moved)
         stale = jnp.broadcast_to(moved if self.additive else improved, carry.stale.shape)
-        kind = jnp.where(improved, _SINGLE, _TOGETHER + 1)
+        kind = jnp.where(improved, _SINGLE, _SLOPE if self.mixed else _END)
         return new._replace(kind=kind, stale=stale)
+
+    def _here(self, carry: Carry) -> Tried:
+        """The best decision so far, where the slope is wanted."""
+        return self._padded(carry.at[None], jnp.asarray(1))
+
+    def _after_slope(self, carry: Carry, tried: Tried, scores: Array) -> Carry:
+        del tried, scores
+        return carry._replace(kind=jnp.asarray(_STEP))
+
+    def _steps(self, carry: Carry) -> Tried:
+        """The same, with steps downhill of the entries that are any number."""
+        count = _STEPS.size
+        return self._padded(jnp.broadcast_to(carry.at, (count, carry.at.size)), jnp.asarray(count))
+
+    def _after_step(self, carry: Carry, tried: Tried, scores: Array) -> Carry:
+        del tried
+        best = jnp.argmin(scores)
+        better = scores[best] < carry.value - _ROUNDING * jnp.abs(carry.value)
+        taken = jnp.where(better, jnp.asarray(_STEPS)[best % _STEPS.size], 0.0)
+        return carry._replace(
+            kind=jnp.where(better, _SLOPE, _END),
+            value=jnp.where(better, scores[best], carry.value),
+            shift=carry.shift - taken * self._solved(carry.slope[None])[0],
+        )
 
     def _best(self, carry: Carry, tried: Tried, scores: Array) -> Carry:
         """The best of a list, if it is better than the best so far."""
