@@ -7,7 +7,7 @@ import pytest
 
 from postgrad import errors
 from postgrad.problem.feasible import Box, Budget, Integers, Lots, MinimumOrder
-from postgrad.records.plain_number import in_plain_text, plain_number
+from postgrad.records.explanation import in_plain_text, plain_number
 from postgrad.spec.build import build
 from postgrad.spec.spec_agents import SpecAgents
 from postgrad.spec.specification import parse

@@ -32,6 +32,7 @@ from postgrad.algorithm.risks.risk import Risk
 from postgrad.algorithm.sample_sizes import sample_sizes, usual_descent
 from postgrad.algorithm.sampled_objective import SampledObjective, has_tails
 from postgrad.algorithm.separable_cost import adds_at, adds_over_coordinates, adds_over_decisions
+from postgrad.algorithm.stage_results import Descended, Learned
 from postgrad.algorithm.surprise import Surprise, surprise
 from postgrad.algorithm.whole_numbers.whole_decision import whole_decision
 from postgrad.beliefs.belief import Belief, check_belief, first
@@ -84,19 +85,6 @@ class State(eqx.Module):
         return self.output.decision(self.x) if self.whole is None else self.whole
 
 
-class Learned(NamedTuple):
-    """What learning from a batch tells.
-
-    Attributes:
-        log_predictive: log f_hat(y_j; x_t), how well each observation was foreseen by pi_{t-1},
-            after the time that has passed since.
-        surprise: Where the batch lies among those that were foreseen.
-    """
-
-    log_predictive: Float[Array, " D"]
-    surprise: Surprise
-
-
 class Draws(NamedTuple):
     """What a descent takes from the belief. Its shapes do not depend on how the belief is kept.
 
@@ -111,18 +99,6 @@ class Draws(NamedTuple):
     size: Float[Array, ""]
     mixture: Belief | None
     wide: tuple[PyTree, Float[Array, " m"]] | None
-
-
-class Descended(NamedTuple):
-    """What a descent tells.
-
-    Attributes:
-        course: How it went: gradients and their noise, curvature, gain.
-        outlook: What is uncertain about the decision, and what it costs not to know.
-    """
-
-    course: Course
-    outlook: Outlook
 
 
 class Info(eqx.Module):

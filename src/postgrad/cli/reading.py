@@ -18,7 +18,7 @@ from postgrad.cli.output import (
     standard_output,
 )
 from postgrad.cli.streams import Group, Item, StateFile, heading, named_streams, opened, told
-from postgrad.records.plain_number import in_plain_text
+from postgrad.records.explanation import in_plain_text
 
 if TYPE_CHECKING:
     from postgrad.spec.reading.stored_streams import ToldStreams

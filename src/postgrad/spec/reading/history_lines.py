@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from postgrad.records.plain_number import plain_number
+from postgrad.records.explanation import plain_number
 from postgrad.spec.reading.stored_streams import ToldStreams
 from postgrad.spec.reading.stream_names import Stream
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from postgrad.errors import StoreError
-from postgrad.records.plain_number import plain_number
+from postgrad.records.explanation import plain_number
 from postgrad.store import Database
 from postgrad.store.stream_list import check_new_streams
 
