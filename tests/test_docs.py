@@ -72,6 +72,15 @@ def check_risk(scope, out):
     assert found == pytest.approx([float(number) for number in said], abs=0.05)
 
 
+def check_whole_numbers(scope, out):
+    """The numbers in the comment of the example."""
+    (said,) = re.findall(
+        r"# ([\d.]+), between ([\d.]+) and ([\d.]+)\n", examples("whole-numbers")[0]
+    )
+    found = [float(number) for number in re.findall(r"\d+\.\d+", out)]
+    assert found == [float(number) for number in said]
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
 def test_examples_run_and_make_sense(page, tmp_path, monkeypatch, capsys):
@@ -79,7 +88,7 @@ def test_examples_run_and_make_sense(page, tmp_path, monkeypatch, capsys):
     scope = {}
     for example in examples(page):
         exec(compile(example, f"{page}.md", "exec"), scope)
-    globals()[f"check_{page}"](scope, capsys.readouterr().out)
+    globals()[f"check_{page.replace('-', '_')}"](scope, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("page", ELSEWHERE)

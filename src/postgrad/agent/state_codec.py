@@ -19,9 +19,9 @@ from jaxtyping import Array, PyTree
 
 from postgrad.agent.settings_check import bound_form
 from postgrad.agent.stored_names import field_name
-from postgrad.algorithm.bayesian_sgd import Descended, Learned
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.descents.descent import Course
+from postgrad.algorithm.stage_results import Descended, Learned
 from postgrad.algorithm.surprise import Surprise
 from postgrad.engine.no_report import no_descend_report, no_learn_report
 from postgrad.engine.packing import Layout, Packed

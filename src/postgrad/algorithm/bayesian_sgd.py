@@ -32,7 +32,9 @@ from postgrad.algorithm.risks.risk import Risk
 from postgrad.algorithm.sample_sizes import sample_sizes, usual_descent
 from postgrad.algorithm.sampled_objective import SampledObjective, has_tails
 from postgrad.algorithm.separable_cost import adds_at, adds_over_coordinates, adds_over_decisions
+from postgrad.algorithm.stage_results import Descended, Learned
 from postgrad.algorithm.surprise import Surprise, surprise
+from postgrad.algorithm.whole_numbers.whole_decision import whole_decision
 from postgrad.beliefs.belief import Belief, check_belief, first
 from postgrad.beliefs.statistics_in_force import statistics_hold
 from postgrad.errors import BatchError, SettingError
@@ -55,13 +57,15 @@ class State(eqx.Module):
     Attributes:
         stage: t, the number of the stage to come: 1 before the first batch.
         belief: pi_{t-1}; None while a descent is computed that does not read it.
-        x: x_t, the iterate of the descent.
+        x: x_t, the iterate of the descent, which works in the relaxation of the feasible set.
         progress: What the descent remembers.
         output: What is issued, given the iterates so far: the rule and what it remembers.
         only_marginals: Whether the cost adds over the coordinates of xi: see `marginals`.
         additive: Whether the cost adds over the coordinates of x: see `adds_over_decisions`.
         tails: Whether xi is drawn far out as well: see `has_tails`.
         failed: Which assumptions did not hold at some stage so far, as bits; zero if all did.
+        whole: The decision that is issued, where entries of it are whole numbers or the like; None
+            where the feasible set is convex.
     """
 
     stage: Int[Array, ""]
@@ -73,24 +77,12 @@ class State(eqx.Module):
     additive: bool = eqx.field(static=True)
     tails: bool = eqx.field(static=True)
     failed: Int[Array, ""]
+    whole: Decision | None = None
 
     @property
     def decision(self) -> Decision:
-        """What is issued and in force: x_t itself, unless the output says otherwise."""
-        return self.output.decision(self.x)
-
-
-class Learned(NamedTuple):
-    """What learning from a batch tells.
-
-    Attributes:
-        log_predictive: log f_hat(y_j; x_t), how well each observation was foreseen by pi_{t-1},
-            after the time that has passed since.
-        surprise: Where the batch lies among those that were foreseen.
-    """
-
-    log_predictive: Float[Array, " D"]
-    surprise: Surprise
+        """What is issued and in force: x_t, unless the output or the feasible set has another."""
+        return self.output.decision(self.x) if self.whole is None else self.whole
 
 
 class Draws(NamedTuple):
@@ -107,18 +99,6 @@ class Draws(NamedTuple):
     size: Float[Array, ""]
     mixture: Belief | None
     wide: tuple[PyTree, Float[Array, " m"]] | None
-
-
-class Descended(NamedTuple):
-    """What a descent tells.
-
-    Attributes:
-        course: How it went: gradients and their noise, curvature, gain.
-        outlook: What is uncertain about the decision, and what it costs not to know.
-    """
-
-    course: Course
-    outlook: Outlook
 
 
 class Info(eqx.Module):
@@ -233,9 +213,10 @@ class BayesianSGD(Policy):
         thetas = belief.examples()
         theta = first(thetas)
         self.problem.check(x, thetas)
-        belief = belief.bind(self.problem, x)
-        tried = self.problem.in_trial_contexts(x, thetas)  # what is assumed must hold in all
-        self.gradient.check(self.problem, x, theta)
+        problem = self.problem.relaxed
+        belief = belief.bind(problem, x)
+        tried = problem.in_trial_contexts(x, thetas)  # what is assumed must hold in all
+        self.gradient.check(problem, x, theta)
         only_marginals = (
             self.descent.fixes_draws
             and self.gradient.along_paths
@@ -247,7 +228,7 @@ class BayesianSGD(Policy):
             and all(adds_over_decisions(one, self.gradient, x, thetas) for one in tried)
         )
         objective = SampledObjective(
-            self.problem,
+            problem,
             self.gradient,
             self.risk,
             None,
@@ -266,6 +247,7 @@ class BayesianSGD(Policy):
             and isinstance(self.risk, Mean)  # others weigh thetas by costs of a few draws each
             and has_tails(objective, x, theta),
             failed=on_device(np.int64(0)),
+            whole=None if self.problem.feasible.values() is None else x,
         )
 
     def step(
@@ -355,7 +337,7 @@ class BayesianSGD(Policy):
         self, draws: Draws, state: State, rows: Float[Array, ""]
     ) -> tuple[State, Descended]:
         """`descend`, given what it takes from the belief; `state.belief` is passed on unread."""
-        problem, t = self.problem, state.stage
+        problem, t = self.problem.relaxed, state.stage
         key_output = self._key(t, _OUTPUT)
 
         # Descend: K projected steps, theta from the posterior, xi from the model at theta.
@@ -375,10 +357,17 @@ class BayesianSGD(Policy):
         a_t = self.descent.step_size(t)
         output = state.output.follow(Move(state.x, x_next, a_t, key_output, problem.feasible))
 
+        whole = state.whole
+        if whole is not None:  # entries are whole numbers or the like: choose these by value
+            on = stage, self.descent, self.problem.feasible
+            around = output.decision(x_next)
+            whole, course, ahead = whole_decision(*on, around, self.output.varies, course, ahead)
+
         failed = state.failed | self._failed(draws, state, x_next)
         new = dataclasses.replace(
-            state, stage=t + 1, x=x_next, progress=progress, output=output, failed=failed
-        )
+            state, stage=t + 1, x=x_next, progress=progress, output=output, failed=failed,
+            whole=whole,
+        )  # fmt: skip
         return new, Descended(course, ahead)
 
     def _failed(self, draws: Draws, state: State, x: Decision) -> Int[Array, ""] | int:

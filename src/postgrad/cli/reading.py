@@ -18,6 +18,7 @@ from postgrad.cli.output import (
     standard_output,
 )
 from postgrad.cli.streams import Group, Item, StateFile, heading, named_streams, opened, told
+from postgrad.records.explanation import in_plain_text
 
 if TYPE_CHECKING:
     from postgrad.spec.reading.stored_streams import ToldStream, ToldStreams
@@ -78,8 +79,10 @@ def decide(
         where = f" on {decided['group']}" if decided["group"] else ""
         where += f" for {decided['id']}" if decided.get("id") else ""
         ends = decided["interval"]
-        between = f"   (the best lies between {ends[0]:.4g} and {ends[1]:.4g})" if ends else ""
-        say(f"{decided['item']}{where}: {decided['decision']:.4g}{between}")
+        between = (
+            f"   (the best lies between {' and '.join(map(in_plain_text, ends))})" if ends else ""
+        )
+        say(f"{decided['item']}{where}: {in_plain_text(decided['decision'])}{between}")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -227,12 +230,12 @@ def _print_history(lines: list[dict[str, Any]]) -> None:
     table = plain_table("item", "", names)
     for line in lines:
         low, high = line["low"], line["high"]
-        between = "" if low is None else f"{low:.4g} and {high:.4g}"
-        data = [f"{value:.4g}" for value in line["data"]]
+        between = "" if low is None else f"{in_plain_text(low)} and {in_plain_text(high)}"
+        data = [in_plain_text(value) for value in line["data"]]
         seen = " ".join(data if len(data) <= _SHOWN else [*data[: _SHOWN - 1], "..."])
         noticed = [line["correction"]] * bool(line["correction"]) + ["alarm"] * bool(line["alarm"])
-        cells = [str(line["stage"]), line["id"] or "", f"{line['in_force']:.4g}", seen]
-        cells += [f"{line['decision']:.4g}", between, ", ".join(noticed)]
+        cells = [str(line["stage"]), line["id"] or "", in_plain_text(line["in_force"]), seen]
+        cells += [in_plain_text(line["decision"]), between, ", ".join(noticed)]
         names = [line["item"], *[line["group"] or ""] * grouped]
         # As `Text`, in which brackets are no markup.
         table.add_row(*(Text(printable(cell)) for cell in [*names, *cells]))

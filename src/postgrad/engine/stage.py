@@ -14,7 +14,8 @@ import numpy as np
 from jax import random
 from jaxtyping import Array, Bool, Float, Int
 
-from postgrad.algorithm.bayesian_sgd import BayesianSGD, Descended, Draws, Learned, State
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, State
+from postgrad.algorithm.stage_results import Descended, Learned
 from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.grid import live_points
 from postgrad.distributions.density import log_density

@@ -272,6 +272,7 @@ class Stream:
             x=x,
             progress=self.policy.descent.init(x, first(state.belief.examples()), state.additive),
             output=Issued(output, output.init(x)),
+            whole=None if state.whole is None else x,
         )
         return Packed.of(fresh, np.concatenate)
 

@@ -66,6 +66,12 @@ class Problem(Module):
                 raise error(f"{name} must be a function, got {getattr(self, name)!r}")
 
     @property
+    def relaxed(self) -> "Problem":
+        """The problem in a convex set, where descents work: itself, unless x has whole numbers."""
+        relaxation = self.feasible.relaxation
+        return self if relaxation is self.feasible else replaced(self, feasible=relaxation)
+
+    @property
     def takes_context(self) -> bool:
         """Whether a function of the problem needs a context that it has not been given."""
         functions = (self.cost, *self.models.values())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from postgrad.records.surprise import Surprise
 # A batch further out than these shares of those foreseen is remarkable, or astonishing.
 _REMARKABLE, _ASTONISHING = 0.1, 0.01
 # Vectors are shown up to so many entries.
+_EXACT = 2.0**53  # whole numbers up to here are exact as floats
 _SHOWN = 6
 
 
@@ -222,10 +224,23 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{plural if count != 1 else ''}"
 
 
+def plain_number(value: Any) -> float | int:
+    """A whole number as an int, any other as a float."""
+    number = float(value)
+    return int(number) if number.is_integer() and abs(number) <= _EXACT else number
+
+
+def in_plain_text(value: Any, form: str = ".4g") -> str:
+    """A number as text: all digits of a whole one, else in the given form."""
+    number = plain_number(value)
+    whole = isinstance(number, int) and form == ".4g"
+    return str(number) if whole else format(float(value), form)
+
+
 def shown(values: np.ndarray, form: str = ".4g") -> str:
     """A number, or the first entries of an array."""
     flat = np.ravel(values)
-    texts = [format(value, form) for value in flat[:_SHOWN]]
+    texts = [in_plain_text(value, form) for value in flat[:_SHOWN]]
     if np.ndim(values) == 0:
         return texts[0]
     return "[" + ", ".join(texts) + (", ...]" if flat.size > _SHOWN else "]")
