@@ -44,6 +44,13 @@ def check_comparing(scope, out):
     assert "mine" in second
 
 
+def check_contexts(scope, out):
+    decision, low, high = map(float, re.findall(r"\d+\.?\d*", out))
+    assert decision == pytest.approx(130.0)  # all that the truck holds
+    assert low < 90.0 + 1.5 * 33.0 + 5.0 < high  # 6 times the normal quantile of 8/9 is 7.3
+    assert scope["agent"].issued("day 7").stage == 7
+
+
 def check_deciding(scope, out):
     order, epistemic, not_knowing, value, aleatoric = map(float, re.findall(r"\d+\.\d+", out))
     assert order == pytest.approx(float(scope["agent"].decision), abs=0.01)
