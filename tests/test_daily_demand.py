@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import random
 from scipy import optimize, special, stats
 
 import postgrad as pg
@@ -128,6 +129,16 @@ def test_it_is_the_bank_of_filters_row_by_row():
             np.testing.assert_allclose(covariances[t, which], members[which].P, atol=1e-8)
         gap = found[t, some] - expected
         np.testing.assert_allclose(gap, gap[0], atol=1e-8)
+
+
+def test_draws_among_members_are_the_members_own():
+    belief, _ = through()
+    which, key = jnp.asarray([0, 47, 5, 5]), random.key(3)
+    found = jax.jit(lambda b: b.beliefs.sample_among(b._axes, which, key))(belief)
+    for i, number in enumerate(which.tolist()):
+        own = belief.members[number].sample(key, (4,))
+        for name, draws in own.items():
+            np.testing.assert_allclose(found[name][i], draws[i], rtol=1e-9, atol=1e-12)
 
 
 LEVELS = np.asarray([0.1, 0.25, 0.5, 0.75, 0.9, 0.999])

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.beliefs.belief import BatchBelief
 from postgrad.beliefs.regression.mode import Mode, find_mode, log_average
@@ -200,11 +200,20 @@ class Regression(BatchBelief):
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Normal coefficients, and the family's numbers."""
         z = normal_once(key, (*shape, self.loc.size))
-        return self._as_theta(self.loc + z @ self.root.T)
+        return self._as_theta(self.loc + z @ self.root.T) | self._numbers(shape)
+
+    def sample_among(self, axes: PyTree, which: Int[Array, " k"], key: Array) -> PyTree:
+        """The same draws as each member's own; see `Belief`. A root for each member, not draw."""
+        roots, locs, numbers = jax.vmap(
+            lambda member: (member.root, member.loc, member.numbers), (axes,)
+        )(self)
+        z = normal_once(key, (which.size, locs.shape[1]))
+        theta = self._as_theta(locs[which] + jnp.sum(roots[which] * z[:, None, :], axis=2))
+        return theta | {name: number[which] for name, number in numbers.items()}
 
     def mean(self) -> PyTree:
         """m, and the family's numbers."""
-        return self._as_theta(self.loc)
+        return self._as_theta(self.loc) | self._numbers(())
 
     def spread(self) -> PyTree:
         """The roots of the diagonal of P, and zero for the family's numbers."""
@@ -222,7 +231,7 @@ class Regression(BatchBelief):
         """The mean, and points one standard deviation from it to all sides."""
         steps = self.root.T
         points = jnp.concatenate([jnp.zeros_like(steps[:1]), steps, -steps])
-        return self._as_theta(self.loc + points)
+        return self._as_theta(self.loc + points) | self._numbers(points.shape[:1])
 
     def bind(self, problem: Problem, x: Decision) -> Self:
         """Checks that the data are observed through a model with the terms of this belief.
@@ -245,12 +254,14 @@ class Regression(BatchBelief):
             )
         return self
 
+    def _numbers(self, shape: tuple[int, ...]) -> dict[str, Array]:
+        return {name: jnp.broadcast_to(number, shape) for name, number in self.numbers.items()}
+
     def _as_theta(self, vector: Float[Array, "... d"]) -> dict[str, Array]:
-        """theta from vectors of coefficients along the last axis."""
+        """The coefficients by the terms' names, from vectors along the last axis."""
         lead, theta, start = vector.shape[:-1], {}, 0
         for name, shape in self.shapes:
             size = math.prod(shape)
             theta[name] = vector[..., start : start + size].reshape(*lead, *shape)
             start += size
-        known = {name: jnp.broadcast_to(n, lead) for name, n in self.numbers.items()}
-        return theta | known
+        return theta
