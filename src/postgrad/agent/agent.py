@@ -245,7 +245,7 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
             self._database.close()
 
     def __repr__(self) -> str:
-        return f"Agent({in_short(self._now)}, path={self._database.path!r})"
+        return f"Agent({in_short(self._now, self.decision)}, path={self._database.path!r})"
 
     def __exit__(self, *_: object) -> None:
         self.close()

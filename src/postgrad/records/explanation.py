@@ -105,6 +105,16 @@ class Explanation:
             yield f"{_counted(len(self.events), 'event')} on record; the last {self.events[-1]}."
 
     def _about_batch(self, last: Record, change: np.ndarray) -> Iterator[str]:
+        numbers = (last.context or {}).get("z")
+        name = f" {last.id!r}" if last.id else ""
+        batch = f"The last batch{name}, {_counted(len(last.rows), 'observation')}"
+        if numbers is not None:
+            context = ", ".join(f"{key or 'z'} = {value}" for key, value in numbers.items())
+            yield f"After {_counted(self.stage, 'batch')} a decision is sought for each context."
+            yield f"{batch} under {shown(last.x)}, arose in the context {context}."
+            if self.tail is not None:
+                yield _how_surprising(self.tail, last)
+            return
         text = f"After {_counted(self.stage, 'batch')} the decision is {shown(self.decision)}."
         if self.interval is not None:
             low, high = self.interval
@@ -114,11 +124,7 @@ class Explanation:
             if one.stage == self.stage and "decision" in one.details:
                 yield "It was sought anew since the last batch."
                 return
-        name = f" {last.id!r}" if last.id else ""
-        moved = (
-            f"The last batch{name}, {_counted(len(last.rows), 'observation')} under "
-            f"{shown(last.x)}, moved it by {shown(change, '+.3g')}"
-        )
+        moved = f"{batch} under {shown(last.x)}, moved it by {shown(change, '+.3g')}"
         if self.learned is not None and self.settled is not None:
             moved += (
                 f": {shown(self.learned, '+.3g')} by what it taught, "
