@@ -6,10 +6,12 @@ from postgrad.models.effects import Categorical
 from postgrad.models.families import NegativeBinomial
 from postgrad.models.levels import Deviation, Level, Trend
 from postgrad.models.predictor import Predictor
+from postgrad.models.regression_model import RegressionModel
 from postgrad.models.terms import Term
 
 
 def daily_demand(
+    family: type[RegressionModel] = NegativeBinomial,
     *,
     origin: Any = 0.0,
     season: Any = 0.2,
@@ -17,8 +19,8 @@ def daily_demand(
     half_life: Any = 14.0,
     weekday_drift: Any = 0.003,
     **terms: Term,
-) -> NegativeBinomial:
-    """Negative-binomial demand with weekdays, months, a trend, and a level that deviates.
+) -> RegressionModel:
+    """Demand with weekdays, months, a trend, and a level that deviates: negative-binomial counts.
 
         log mean  =  level + weekday + month + trend + deviation
 
@@ -26,6 +28,8 @@ def daily_demand(
     those of a trial on daily sales; `pg.beliefs.daily_demand` weighs what is not known of them.
 
     Args:
+        family: `LogNormal` for positive demand that is not counted, such as kilograms; `Normal` for
+            demand in units of its own spread.
         origin: The value of "day" in the first row.
         season: The prior standard deviation of a month's effect.
         deviation: The standard deviation of the level's deviation.
@@ -41,4 +45,4 @@ def daily_demand(
         "trend": Trend(origin=origin),
         "deviation": Deviation(deviation, half_life),
     }
-    return NegativeBinomial(Predictor(**(usual | terms)))
+    return family(Predictor(**(usual | terms)))

@@ -1,0 +1,184 @@
+"""One untuned belief for each item, learned once, and its decisions for all levels."""
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import PyTree
+
+from postgrad import beliefs, models
+from postgrad.beliefs.regression.predictive import predictors
+from postgrad.problem.contexts import InContext
+from postgrad.research.newsvendors import quantiles
+from postgrad.research.newsvendors.protocol import Demand
+
+# How many items and rows one call of the compiled program learns. Shorter calls are filled up with
+# rows of weight zero, so that there is one program.
+_ITEMS, _ROWS = 16, 128
+Progress = Callable[[int], None]
+
+
+class Family(NamedTuple):
+    """A law of demand, and how its decisions are found.
+
+    Attributes:
+        name: The law, in words.
+        model: The class of the model.
+        number: The name of the number that members differ in.
+        is_standardised: Whether demand is learned in units of its own spread.
+    """
+
+    name: str
+    model: Any
+    number: str
+    is_standardised: bool = False
+
+
+COUNTS = Family("negative binomial", models.NegativeBinomial, "concentration")
+POSITIVE = Family("log-normal", models.LogNormal, "scale")
+ANY = Family("normal", models.Normal, "scale", is_standardised=True)
+
+
+def family_of(demands: Sequence[Demand]) -> Family:
+    """Whole numbers are counts; other positive numbers log-normal; all else is normal."""
+    values = np.concatenate([demand.values for demand in demands])
+    if (values < 0).any():
+        return ANY
+    if (values == np.floor(values)).all():
+        return COUNTS
+    return POSITIVE if (values > 0).all() else ANY
+
+
+class Learner:
+    """Beliefs about some items, which learn rows in their order and look ahead from where they are.
+
+    Attributes:
+        demands: The items.
+        family: The law of their demand.
+        at: How many rows of each item are learned.
+    """
+
+    def __init__(self, demands: Sequence[Demand], family: Family, *, scaled_by: Sequence[int]):
+        """Beliefs before all data.
+
+        Args:
+            demands: The items.
+            family: The law of their demand.
+            scaled_by: How many first rows of each item say its mean and spread, where it is
+                standardised.
+        """
+        self.demands, self.family = list(demands), family
+        self.at = np.zeros(len(demands), int)
+        self._first = [demand.values[:n] for demand, n in zip(demands, scaled_by, strict=True)]
+        self._units = [_unit(rows) if family.is_standardised else (0.0, 1.0) for rows in self._first]
+        self._belief = beliefs.daily_demand(family=family.model)
+        count = -(-len(demands) // _ITEMS) * _ITEMS if len(demands) > _ITEMS else len(demands)
+        self._state = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), self._belief
+        )
+        self._count = count
+
+    def copy(self) -> "Learner":
+        """Another learner in the same state."""
+        other = object.__new__(Learner)
+        other.__dict__ = self.__dict__ | {"at": self.at.copy()}
+        return other
+
+    def learn(self, until: Any) -> None:
+        """Learns the rows of each item up to a number of rows."""
+        self._walk(until, learning=True, levels=None)
+
+    def decide(self, until: Any, levels: Any, *, learning: bool) -> list[np.ndarray]:
+        """Decisions for the rows of each item up to a number of rows, of shape (rows, levels).
+
+        Args:
+            until: The number of rows, for each item.
+            levels: The service levels.
+            learning: Whether each row is learned after its decision. If not, all are decided for
+                from what is believed now.
+        """
+        return self._walk(until, learning=learning, levels=np.asarray(levels, float))
+
+    def _walk(self, until: Any, *, learning: bool, levels: np.ndarray | None) -> list[np.ndarray]:
+        until = np.broadcast_to(np.asarray(until), (len(self.demands),))
+        most = int((until - self.at).max())
+        parts: list[list[np.ndarray]] = [[] for _ in self.demands]
+        for first in range(0, most, _ROWS):
+            lengths = np.clip(until - self.at - first, 0, _ROWS)
+            rows = self._rows(first, lengths, learning)
+            self._state, foreseen = _learn(self.family.model)(self._state, rows)
+            if levels is not None:
+                for found, some in zip(
+                    parts, self._decisions(foreseen, lengths, levels), strict=True
+                ):
+                    found.append(some)
+        self.at = np.maximum(self.at, until)
+        blank = np.zeros((0, 0 if levels is None else len(levels)))
+        return [np.concatenate(found) if found else blank for found in parts]
+
+    def _rows(self, first: int, lengths: np.ndarray, learning: bool) -> PyTree:
+        """Rows at + first, ... of each item, rows by items, filled up with rows without weight."""
+        shape = (_ROWS, self._count)
+        day, y = np.zeros(shape), np.ones(shape)
+        elapsed, weight = np.zeros(shape), np.zeros(shape)
+        for i, (demand, length) in enumerate(zip(self.demands, lengths, strict=True)):
+            start = int(self.at[i]) + first
+            some = slice(start, start + int(length))
+            middle, unit = self._units[i]
+            day[:, i] = demand.days[min(start, len(demand.days) - 1)]
+            day[:length, i] = demand.days[some]
+            y[:length, i] = (demand.values[some] - middle) / unit
+            before = demand.days[max(start - 1, 0)]
+            elapsed[:length, i] = np.diff(demand.days[some], prepend=before)
+            weight[:length, i] = float(learning)
+        origin = np.zeros(self._count)
+        origin[: len(self.demands)] = [demand.days[0] for demand in self.demands]
+        return _context(day, origin), y, elapsed, weight
+
+    def _decisions(
+        self, foreseen: PyTree, lengths: np.ndarray, levels: np.ndarray
+    ) -> list[np.ndarray]:
+        mean, variance, log_weights = (np.asarray(leaf).swapaxes(0, 1) for leaf in foreseen)
+        mask = np.arange(_ROWS) < lengths[:, None]
+        number = np.asarray(self._belief.beliefs.numbers[self.family.number])
+        kept = [leaf[: len(lengths)][mask] for leaf in (mean, variance, log_weights)]
+        if not mask.any():
+            return [np.zeros((0, len(levels))) for _ in lengths]
+        made = quantiles.counts if self.family is COUNTS else quantiles.normals
+        found = quantiles.quantiles(made(*kept, number), levels)
+        middle, unit = (np.repeat(column, lengths)[:, None] for column in zip(*self._units))
+        found = middle + unit * (np.exp(found) if self.family is POSITIVE else found)
+        return np.split(found, np.cumsum(lengths)[:-1])
+
+
+@functools.cache
+def _learn(kind: Any) -> Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]:
+    """The program of one family: rows are foreseen, then learned."""
+    model = models.daily_demand(family=kind)
+    observed = models.WithOutliers(model)
+
+    def row(belief: Any, row: PyTree) -> tuple[Any, PyTree]:
+        z, y, elapsed, weight = row
+        belief = belief.advance(elapsed)
+        mean, variance = predictors(belief, InContext(model, z), None)
+        learned = belief.update(InContext(observed, z), jnp.zeros(()), y[None], weight[None])
+        return learned, (mean, variance, belief.log_weights)
+
+    return jax.jit(lambda states, rows: lax.scan(jax.vmap(row), states, rows))
+
+
+def _context(day: np.ndarray, origin: np.ndarray) -> dict[str, np.ndarray]:
+    """The calendar of some days; "day" counts from the first row of an item."""
+    date = day.astype("datetime64[D]")
+    month = date.astype("datetime64[M]").astype(int) % 12
+    return {"day": day - origin, "weekday": (day.astype(int) + 3) % 7, "month": month}
+
+
+def _unit(rows: np.ndarray) -> tuple[float, float]:
+    return float(rows.mean()), float(rows.std()) or 1.0
