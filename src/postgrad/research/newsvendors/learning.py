@@ -1,9 +1,7 @@
 """One untuned belief for each item, learned once, and its decisions for all levels."""
 
 import functools
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -16,43 +14,52 @@ from postgrad import beliefs, models
 from postgrad.beliefs.regression.predictive import predictors
 from postgrad.problem.contexts import InContext
 from postgrad.research.newsvendors import quantiles
-from postgrad.research.newsvendors.protocol import Demand
+from postgrad.research.newsvendors.families import COUNTS, POSITIVE, Family
+from postgrad.research.newsvendors.protocol import Demand, Protocol
 
 # How many items and rows one call of the compiled program learns. Shorter calls are filled up with
 # rows of weight zero, so that there is one program.
-_ITEMS, _ROWS = 16, 128
-Progress = Callable[[int], None]
+ITEMS, _ROWS = 16, 128
 
 
-class Family(NamedTuple):
-    """A law of demand, and how its decisions are found.
+class Program(NamedTuple):
+    """What all chunks of items share.
 
     Attributes:
-        name: The law, in words.
-        model: The class of the model.
-        number: The name of the number that members differ in.
-        is_standardised: Whether demand is learned in units of its own spread.
+        run: A compiled function of beliefs and rows: rows are foreseen, then learned.
+        states: The beliefs of a chunk of items before all data.
+        width: How many items a chunk has.
+        number: The number that members differ in, such as the concentration, of each member.
     """
 
-    name: str
-    model: Any
-    number: str
-    is_standardised: bool = False
+    run: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]
+    states: PyTree
+    width: int
+    number: np.ndarray
 
 
-COUNTS = Family("negative binomial", models.NegativeBinomial, "concentration")
-POSITIVE = Family("log-normal", models.LogNormal, "scale")
-ANY = Family("normal", models.Normal, "scale", is_standardised=True)
+@functools.cache
+def learning_program(family: Family, width: int) -> Program:
+    """The program of a family, for chunks of so many items."""
+    model = models.daily_demand(family.model)
+    observed = models.WithOutliers(model)
+    belief = beliefs.daily_demand(family.model)
 
+    def row(belief: Any, row: PyTree) -> tuple[Any, PyTree]:
+        z, y, elapsed, weight = row
+        belief = belief.advance(elapsed)
+        foreseen = (*predictors(belief, InContext(model, z), None), belief.log_weights)
+        learned = belief.update(InContext(observed, z), jnp.zeros(()), y[None], weight[None])
+        return learned, foreseen
 
-def family_of(demands: Sequence[Demand]) -> Family:
-    """Whole numbers are counts; other positive numbers log-normal; all else is normal."""
-    values = np.concatenate([demand.values for demand in demands])
-    if (values < 0).any():
-        return ANY
-    if (values == np.floor(values)).all():
-        return COUNTS
-    return POSITIVE if (values > 0).all() else ANY
+    def rows(states: PyTree, rows: PyTree) -> tuple[PyTree, PyTree]:
+        return lax.scan(jax.vmap(row), states, rows)
+
+    states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (width, *leaf.shape)), belief)
+    blank = np.zeros((_ROWS, width))
+    compiled = jax.jit(rows).lower(states, (_context(blank, blank[0]), blank, blank, blank))
+    number = np.asarray(belief.beliefs.numbers[family.number])
+    return Program(compiled.compile(), states, width, number)
 
 
 class Learner:
@@ -64,25 +71,25 @@ class Learner:
         at: How many rows of each item are learned.
     """
 
-    def __init__(self, demands: Sequence[Demand], family: Family, *, scaled_by: Sequence[int]):
+    def __init__(
+        self, demands: Sequence[Demand], family: Family, program: Program, protocol: Protocol
+    ):
         """Beliefs before all data.
 
         Args:
-            demands: The items.
+            demands: The items, at most as many as the program is for.
             family: The law of their demand.
-            scaled_by: How many first rows of each item say its mean and spread, where it is
-                standardised.
+            program: See `learning_program`.
+            protocol: Which rows are for training. Where demand is standardised, they say its mean
+                and spread.
         """
         self.demands, self.family = list(demands), family
         self.at = np.zeros(len(demands), int)
-        self._first = [demand.values[:n] for demand, n in zip(demands, scaled_by, strict=True)]
-        self._units = [_unit(rows) if family.is_standardised else (0.0, 1.0) for rows in self._first]
-        self._belief = beliefs.daily_demand(family=family.model)
-        count = -(-len(demands) // _ITEMS) * _ITEMS if len(demands) > _ITEMS else len(demands)
-        self._state = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), self._belief
-        )
-        self._count = count
+        self._program, self._units = program, [(0.0, 1.0)] * len(demands)
+        if family.is_standardised:
+            seen = [min([protocol.split(demand), *protocol.origins]) for demand in demands]
+            self._units = [_unit(d.values[:n]) for d, n in zip(demands, seen, strict=True)]
+        self._state = program.states
 
     def copy(self) -> "Learner":
         """Another learner in the same state."""
@@ -112,7 +119,7 @@ class Learner:
         for first in range(0, most, _ROWS):
             lengths = np.clip(until - self.at - first, 0, _ROWS)
             rows = self._rows(first, lengths, learning)
-            self._state, foreseen = _learn(self.family.model)(self._state, rows)
+            self._state, foreseen = self._program.run(self._state, rows)
             if levels is not None:
                 for found, some in zip(
                     parts, self._decisions(foreseen, lengths, levels), strict=True
@@ -124,7 +131,7 @@ class Learner:
 
     def _rows(self, first: int, lengths: np.ndarray, learning: bool) -> PyTree:
         """Rows at + first, ... of each item, rows by items, filled up with rows without weight."""
-        shape = (_ROWS, self._count)
+        shape = (_ROWS, self._program.width)
         day, y = np.zeros(shape), np.ones(shape)
         elapsed, weight = np.zeros(shape), np.zeros(shape)
         for i, (demand, length) in enumerate(zip(self.demands, lengths, strict=True)):
@@ -137,7 +144,7 @@ class Learner:
             before = demand.days[max(start - 1, 0)]
             elapsed[:length, i] = np.diff(demand.days[some], prepend=before)
             weight[:length, i] = float(learning)
-        origin = np.zeros(self._count)
+        origin = np.zeros(self._program.width)
         origin[: len(self.demands)] = [demand.days[0] for demand in self.demands]
         return _context(day, origin), y, elapsed, weight
 
@@ -146,31 +153,14 @@ class Learner:
     ) -> list[np.ndarray]:
         mean, variance, log_weights = (np.asarray(leaf).swapaxes(0, 1) for leaf in foreseen)
         mask = np.arange(_ROWS) < lengths[:, None]
-        number = np.asarray(self._belief.beliefs.numbers[self.family.number])
         kept = [leaf[: len(lengths)][mask] for leaf in (mean, variance, log_weights)]
         if not mask.any():
             return [np.zeros((0, len(levels))) for _ in lengths]
         made = quantiles.counts if self.family is COUNTS else quantiles.normals
-        found = quantiles.quantiles(made(*kept, number), levels)
+        found = quantiles.quantiles(made(*kept, self._program.number), levels)
         middle, unit = (np.repeat(column, lengths)[:, None] for column in zip(*self._units))
         found = middle + unit * (np.exp(found) if self.family is POSITIVE else found)
         return np.split(found, np.cumsum(lengths)[:-1])
-
-
-@functools.cache
-def _learn(kind: Any) -> Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]:
-    """The program of one family: rows are foreseen, then learned."""
-    model = models.daily_demand(family=kind)
-    observed = models.WithOutliers(model)
-
-    def row(belief: Any, row: PyTree) -> tuple[Any, PyTree]:
-        z, y, elapsed, weight = row
-        belief = belief.advance(elapsed)
-        mean, variance = predictors(belief, InContext(model, z), None)
-        learned = belief.update(InContext(observed, z), jnp.zeros(()), y[None], weight[None])
-        return learned, (mean, variance, belief.log_weights)
-
-    return jax.jit(lambda states, rows: lax.scan(jax.vmap(row), states, rows))
 
 
 def _context(day: np.ndarray, origin: np.ndarray) -> dict[str, np.ndarray]:
