@@ -36,9 +36,12 @@ def specification(model=MODEL, belief=BELIEF, context=CONTEXT, **changes):
 
 
 def test_the_untuned_specification_is_the_untuned_belief():
-    built = build(load(EXAMPLE), ["a"] * 7)
+    """With all of the calendar."""
+    calendar = {"calendar": CONTEXT["calendar"]}
+    built = build(specification({"kind": "regression"}, context=calendar), ["a"])
     untuned = pg.beliefs.daily_demand()
-    renamed = ["trend" if name == "day" else name for name, _ in built.belief.beliefs.shapes]
+    names = {"day": "trend", "year_share": "waves"}
+    renamed = [names.get(name, name) for name, _ in built.belief.beliefs.shapes]
     assert sorted(renamed) == [name for name, _ in untuned.beliefs.shapes]
     assert built.belief.discount == untuned.discount
     # Names are in another order, so coefficients are too.

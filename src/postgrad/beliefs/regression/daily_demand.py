@@ -16,7 +16,7 @@ from postgrad.models.terms import Term
 _CONCENTRATIONS = (0.5, 1.5, 4.0, 10.0, 25.0, 70.0, 300.0, 10_000.0)
 # The standard deviation of the logarithm of demand that is not counted, or of demand in units of its
 # own spread.
-_SCALES = (0.05, 0.08, 0.13, 0.2, 0.33, 0.52, 0.84, 1.34)
+_SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2)
 _NUMBERS = {
     NegativeBinomial: ("concentration", _CONCENTRATIONS),
     LogNormal: ("scale", _SCALES),
@@ -25,8 +25,9 @@ _NUMBERS = {
 # How demand changes: not at all; for weeks; for months. The standard deviation of the level's
 # deviation, its half-life in days, and the drift of each weekday's effect.
 _CHANGES = ((0.0, 14.0, 0.0), (0.1, 14.0, 0.003), (0.2, 90.0, 0.003))
-# The standard deviation of a month's effect: a narrow season and a wide one.
-_SEASONS = (0.05, 0.2)
+# A narrow season and a wide one in steps, and one in waves: the standard deviation of a month's
+# effect, and of a wave's size. Steps do not follow a smooth season where means are above 1,000.
+_SEASONS = ((0.05, 0.0), (0.2, 0.0), (0.0, 0.05))
 _DISCOUNT = 0.995
 
 
@@ -35,8 +36,8 @@ def daily_demand(
 ) -> Mixture:
     """A belief about `pg.models.daily_demand(family, origin=origin, **terms)`, without tuning.
 
-    A mixture of 48 beliefs: of eight concentrations (or scales), with a level that does not deviate or deviates
-    for weeks or for months, and with a narrow or a wide season. A day's data count for half in the
+    A mixture of 72 beliefs (63 with the scales of other families): of eight concentrations, with a level that does not deviate
+    or deviates for weeks or for months, and with a narrow season, a wide one or a smooth one. A day's data count for half in the
     weights after 138 days, so that another member may be right later. Steady demand needs the
     members that do not change and those near Poisson's law.
 
@@ -61,6 +62,7 @@ def daily_demand(
                 family,
                 origin=origin,
                 season=season,
+                waves=waves,
                 deviation=deviation,
                 half_life=half_life,
                 weekday_drift=drift,
@@ -68,6 +70,6 @@ def daily_demand(
             ),
             **{name: number},
         )
-        for number, (deviation, half_life, drift), season in numbers
+        for number, (deviation, half_life, drift), (season, waves) in numbers
     ]
     return Mixture(members, discount=_DISCOUNT)
