@@ -57,7 +57,9 @@ def main() -> None:
     if options.json:
         print(json.dumps(result))
         return
-    print(f"{options.items} items x {options.days} days: {seconds:.0f} s, {processor:.0f} of processor")
+    print(
+        f"{options.items} items x {options.days} days: {seconds:.0f} s, processor {processor:.0f} s"
+    )
     for name, total in sums.items():
         print(f"  {name:32} {total:8.2f}")
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from postgrad.cli.output import (
-    EXIT_CODES,
     AsJson,
     check,
     plain_table,

@@ -1,16 +1,16 @@
 """Daily demand from a file, for the benchmark of newsvendors."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-
-import numpy as np
 
 from postgrad.errors import DataError
 from postgrad.research.newsvendors.protocol import Demand, series
 from postgrad.spec.data import Columns
 from postgrad.spec.tables.files import rows
-from postgrad.spec.tables.row_reader import dated_rows, demand_table
+from postgrad.spec.tables.row_reader import DatedRow, dated_rows, demand_table
+
+_FIRST = datetime.date(1970, 1, 1).toordinal()
 
 
 def read_demand(
@@ -37,13 +37,32 @@ def read_demand(
         BatchError: If an item has too few rows.
     """
     data = Columns(items=list(items) or None, value=value, item=item, date=date)
-    table = demand_table(dated_rows(rows(file), data, None), items)
-    days = [_day(text, file) for text in table.dates]
+    table = demand_table(_once(dated_rows(rows(file), data, None, again=True)), items)
+    days = [_day(text) for text in table.dates]
     return series(days, table.demand, table.items, drop)
 
 
-def _day(text: str, file: Path) -> int:
-    try:
-        return int(np.datetime64(datetime.date.fromisoformat(text[:10])).astype(int))
-    except ValueError as error:
-        raise DataError(f"{file}: {text!r} is no date such as 2026-01-31") from error
+def _once(found: Iterable[DatedRow]) -> Iterator[DatedRow]:
+    """The same rows, each with a date, and an item's day once.
+
+    Raises:
+        DataError: If a row has no date, or an item has two rows on one day.
+    """
+    seen: dict[tuple[str, int], str] = {}
+    for row in found:
+        try:
+            day = _day(row.date)
+        except ValueError as error:
+            raise DataError(f"{row.where}: {row.date!r} is no date such as 2026-01-31") from error
+        for item in (item for item, value in row.values.items() if value is not None):
+            if (before := seen.setdefault((item, day), row.where)) is not row.where:
+                raise DataError(
+                    f"{row.where}: {item!r} has {row.date} also in {before}; add up the rows of "
+                    f"one day first"
+                )
+        yield row
+
+
+def _day(text: str) -> int:
+    """Days since 1970-01-01, of a text that begins with a date."""
+    return datetime.date.fromisoformat(text[:10]).toordinal() - _FIRST

@@ -14,8 +14,8 @@ from postgrad.models.terms import Term
 # How uneven demand is, from sporadic demand, with a standard deviation of 1.4 times the mean, to
 # Poisson's law.
 _CONCENTRATIONS = (0.5, 1.5, 4.0, 10.0, 25.0, 70.0, 300.0, 10_000.0)
-# The standard deviation of the logarithm of demand that is not counted, or of demand in units of its
-# own spread.
+# The standard deviation of the logarithm of demand that is not counted, or of demand in units of
+# its own spread.
 _SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2)
 _NUMBERS = {
     NegativeBinomial: ("concentration", _CONCENTRATIONS),
@@ -36,10 +36,11 @@ def daily_demand(
 ) -> Mixture:
     """A belief about `pg.models.daily_demand(family, origin=origin, **terms)`, without tuning.
 
-    A mixture of 72 beliefs (63 with the scales of other families): of eight concentrations, with a level that does not deviate
-    or deviates for weeks or for months, and with a narrow season, a wide one or a smooth one. A day's data count for half in the
-    weights after 138 days, so that another member may be right later. Steady demand needs the
-    members that do not change and those near Poisson's law.
+    A mixture of 72 beliefs: of eight concentrations, with a level that does not deviate or deviates
+    for weeks or for months, and with a narrow season, a wide one or a smooth one. (Other families
+    have seven scales, and 63 beliefs.) A day's data count for half in the weights after 138 days,
+    so that another member may be right later. Steady demand needs the members that do not change
+    and those near Poisson's law.
 
     The data are best observed with outliers, `pg.models.WithOutliers(model)`.
 

@@ -117,7 +117,7 @@ def newsvendors(
 
     Args:
         demands: The items: see `protocol.series`.
-        protocol: How to split the rows, and the levels; that of the published figures, if not given.
+        protocol: How to split the rows, and the levels; if not given, as published figures do.
         progress: Called with what is being done, and the items done and to do.
 
     Raises:
@@ -128,13 +128,14 @@ def newsvendors(
     family = family_of(demands)
     splits = [protocol.split(demand) for demand in demands]
     ends = [len(demand.values) for demand in demands]
+    progress("compiling", 0, 1)
     ours = _ours(demands, family, protocol, progress)
 
     def line(method: str, kind: str, decisions: Sequence[np.ndarray]) -> Line:
         by_item = _costs(demands, protocol, splits, decisions)
         return Line(method, kind, by_item.mean(axis=0), by_item)
 
-    progress("neighbours", 0, 1)
+    progress("comparing", 0, 1)
     lines = [line(POSTGRAD, kind, ours[kind]) for kind in (LIVE, FROZEN)]
     others = ((NEIGHBOURS, nearest_neighbours), (EMPIRICAL, empirical_quantiles))
     for name, decide in others:

@@ -43,7 +43,7 @@ def learning_program(family: Family, width: int) -> Program:
     """The program of a family, for chunks of so many items."""
     model = models.daily_demand(family.model)
     observed = models.WithOutliers(model)
-    belief = beliefs.daily_demand(family.model)
+    belief: Any = beliefs.daily_demand(family.model)
 
     def row(belief: Any, row: PyTree) -> tuple[Any, PyTree]:
         z, y, elapsed, weight = row
@@ -135,10 +135,11 @@ class Learner:
         day, y = np.zeros(shape), np.ones(shape)
         elapsed, weight = np.zeros(shape), np.zeros(shape)
         for i, (demand, length) in enumerate(zip(self.demands, lengths, strict=True)):
+            if not length:
+                continue
             start = int(self.at[i]) + first
             some = slice(start, start + int(length))
             middle, unit = self._units[i]
-            day[:, i] = demand.days[min(start, len(demand.days) - 1)]
             day[:length, i] = demand.days[some]
             y[:length, i] = (demand.values[some] - middle) / unit
             before = demand.days[max(start - 1, 0)]
@@ -156,9 +157,11 @@ class Learner:
         kept = [leaf[: len(lengths)][mask] for leaf in (mean, variance, log_weights)]
         if not mask.any():
             return [np.zeros((0, len(levels))) for _ in lengths]
-        made = quantiles.counts if self.family is COUNTS else quantiles.normals
+        made: Any = quantiles.counts if self.family is COUNTS else quantiles.normals
         found = quantiles.quantiles(made(*kept, self._program.number), levels)
-        middle, unit = (np.repeat(column, lengths)[:, None] for column in zip(*self._units))
+        middle, unit = (
+            np.repeat(column, lengths)[:, None] for column in zip(*self._units, strict=True)
+        )
         found = middle + unit * (np.exp(found) if self.family is POSITIVE else found)
         return np.split(found, np.cumsum(lengths)[:-1])
 

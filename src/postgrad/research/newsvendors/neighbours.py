@@ -1,4 +1,4 @@
-"""What decisions are compared with: nearest neighbours in the calendar, and an empirical quantile."""
+"""What decisions are compared with: nearest neighbours in the calendar, empirical quantiles."""
 
 from collections.abc import Sequence
 from typing import Any

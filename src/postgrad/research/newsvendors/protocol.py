@@ -14,7 +14,7 @@ from postgrad.numerics.validate import as_count, as_number, as_numbers
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 # Published test costs of methods that know weekday, month and year, on the demand of yaz with the
 # first 27 rows dropped, at `LEVELS`.
-PUBLISHED = {
+PUBLISHED: dict[str, tuple[float, ...]] = {
     "nearest neighbours": (11.00, 19.56, 25.28, 20.71, 12.61),
     "linear model": (12.01, 20.41, 25.86, 22.22, 14.62),
     "random forest": (11.63, 20.47, 26.29, 21.78, 13.22),
@@ -58,7 +58,11 @@ class Protocol(eqx.Module):
 
     def __check_init__(self) -> None:
         as_number(
-            self.train, SettingError, "train", "a share between 0 and 1", lambda share: 0 < share < 1
+            self.train,
+            SettingError,
+            "train",
+            "a share between 0 and 1",
+            lambda share: 0 < share < 1,
         )
         numbers = as_numbers(self.levels, SettingError, "levels")
         if numbers.ndim != 1 or not numbers.size or not ((numbers > 0) & (numbers < 1)).all():
@@ -96,8 +100,8 @@ def series(days: Any, table: np.ndarray, items: Sequence[str], drop: int = 0) ->
         known = np.flatnonzero(~np.isnan(column))[drop:]
         if len(known) < 2:
             raise BatchError(
-                f"{item!r} has {len(known)} rows without the first {drop}; at least two are needed, "
-                f"one to learn from and one to decide for"
+                f"{item!r} has {len(known)} rows without the first {drop}; at least two are "
+                f"needed, one to learn from and one to decide for"
             )
         if (np.diff(days[known]) <= 0).any():
             raise BatchError(f"{item!r} has two rows on one day; the benchmark is about daily rows")
@@ -115,8 +119,8 @@ def check_origins(demands: Sequence[Demand], protocol: Protocol) -> None:
         count = len(demand.values)
         if protocol.split(demand) < 1:
             raise SettingError(
-                f"train = {protocol.train:g} leaves no row of {demand.item!r} to learn from: it has "
-                f"{count} rows"
+                f"train = {protocol.train:g} leaves no row of {demand.item!r} to learn from: it "
+                f"has {count} rows"
             )
         for origin in protocol.origins:
             if origin >= count:

@@ -157,7 +157,7 @@ class RegressionBelief(TomlTable):
         changes: How demand changes: standard deviation and half-life, in days, of a level that
             deviates and returns, and the standard deviation of each weekday's random walk in a day.
         seasons: Prior standard deviations of the effect of a month, or of a seasonal wave. With
-            both in the calendar there are members with months, and with waves of the first of these.
+            both in the calendar there are members with months, and with waves of the first number.
         discount: What remains of the logarithms of the weights after a day.
     """
 
