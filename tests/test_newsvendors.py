@@ -1,6 +1,7 @@
 """The benchmark of newsvendors: the protocol by hand, decisions by brute force, no leaks."""
 
 import json
+import re
 from pathlib import Path
 
 import jax
@@ -190,6 +191,15 @@ def test_the_unit_of_demand_does_not_matter(unit):
         ours, empirical = (found.line(name, "live").total for name in
                            ("postgrad", "empirical quantile"))  # fmt: skip
         assert ours < 0.95 * empirical
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_the_command_prints():
+    page = (Path(__file__).parents[1] / "docs" / "newsvendors.md").read_text()
+    shown, found = page.split("```")[3], invoke("--origins", "300,369,430,490,553").stdout
+    said, printed = (re.findall(r"\d+\.\d+", text) for text in (shown, found))
+    assert re.findall("[a-z]+", shown) == re.findall("[a-z]+", found)
+    np.testing.assert_allclose(list(map(float, said)), list(map(float, printed)), atol=0.06)
 
 
 def invoke(*arguments):

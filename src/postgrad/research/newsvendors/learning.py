@@ -19,7 +19,7 @@ from postgrad.research.newsvendors.protocol import Demand, Protocol
 
 # How many items and rows one call of the compiled program learns. Shorter calls are filled up with
 # rows of weight zero, so that there is one program.
-ITEMS, _ROWS = 16, 128
+ITEMS, _ROWS = 8, 128
 
 
 class Program(NamedTuple):
