@@ -96,6 +96,23 @@ def _(belief: Mixture, model: Model, x: Decision | None) -> Components:
     return _as_components(model, belief.probabilities[:, None] * shares, parts)
 
 
+def predictors(belief: Belief, model: Model, x: Decision | None) -> tuple[Array, Array]:
+    """The means and variances of the linear predictor under each member of a mixture.
+
+    Raises:
+        PriorError: If the belief is no `Mixture` of `Regression`.
+    """
+    if not isinstance(belief, Mixture) or not isinstance(belief.beliefs, Regression):
+        raise PriorError(f"predictors are those of a Mixture of Regression, got {belief!r}")
+
+    def of_member(member: Any) -> tuple[Array, Array]:
+        eta = member.eta(model, x)
+        return eta.mean, eta.variance
+
+    mean, variance = belief._each(of_member)
+    return mean, variance
+
+
 def _of_one(belief: Regression, model: Model, x: Decision | None) -> tuple[Array, Any]:
     """Shares of the components of one member, and what their laws are made from."""
     law, _ = in_vocabulary(model)
