@@ -9,6 +9,7 @@ import numpy as np
 from postgrad.agent.changes.replaying import Past, Replaying
 from postgrad.agent.explanation import explain, interval_now
 from postgrad.agent.input_checks import as_name
+from postgrad.agent.pooling.membership import Membership
 from postgrad.agent.shared_parts import shared_parts
 from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
@@ -42,6 +43,7 @@ class LookingBack:
     _prior: Belief
     _alpha: float
     _options: dict[str, Any]
+    _membership: Membership | None
 
     @property
     def problem(self) -> Problem:
@@ -181,6 +183,22 @@ class LookingBack:
             )
         )
 
+    def population_version(self, stage: int | None = None) -> int | None:
+        """Which version of its population a stage used: how many batches of members it knew.
+
+        Args:
+            stage: The stage; the latest, if not given.
+
+        Returns:
+            The version; None without a pool, or if there was no such stage.
+
+        Raises:
+            StoreError: If it is damaged.
+        """
+        if self._membership is None:
+            return None
+        return self._membership.version(self.stage if stage is None else stage)
+
     def verify(self) -> None:
         """Reads everything in the store and checks it; files above 16 MB are not when opened.
 
@@ -205,7 +223,7 @@ class LookingBack:
         policy = BayesianSGD(problem, **self._options)
         x = x.reshape(self._now.decision.shape)
         parts = shared_parts(policy, self._prior, x, self._alpha)
-        history = StoredHistory(parts.stream, parts.codec, self._store, until)
+        history = StoredHistory(parts.stream, parts.codec, self._store, until, self._membership)
         history.take_up(self._head)
         return Past(history, parts.codec)
 

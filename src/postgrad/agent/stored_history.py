@@ -11,6 +11,7 @@ import numpy as np
 
 from postgrad.agent.changes.relearning import Relearning
 from postgrad.agent.changes.versions import versions_now
+from postgrad.agent.pooling.membership import Membership
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs.belief import Belief
 from postgrad.engine.stream import Snapshot, Stream
@@ -35,9 +36,16 @@ class _Stage(NamedTuple):
 class StoredHistory(Relearning):
     """What can be told of the past."""
 
-    def __init__(self, stream: Stream, codec: StateCodec, store: Store, until: int | None = None):
+    def __init__(
+        self,
+        stream: Stream,
+        codec: StateCodec,
+        store: Store,
+        until: int | None = None,
+        membership: Membership | None = None,
+    ):
         """See `Relearning`."""
-        super().__init__(stream, codec, store, until)
+        super().__init__(stream, codec, store, until, membership)
         self._prepared: deque[_Stage] = deque()
 
     def records(self, first: int, end: int) -> Iterator[Record]:
@@ -136,7 +144,14 @@ class StoredHistory(Relearning):
         return self.after(before, *self._data(rows, x))
 
     def prepare(self, now: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> None:
-        """Compute the stage that follows `now`, or the last one prepared, for `after` to find."""
+        """Compute the stage that follows `now`, or the last one prepared, for `after` to find.
+
+        Of a member of a population it is compiled only: the population will be another one.
+        """
+        if self._membership is not None:
+            if self._membership.is_new_size(rows):
+                self._computed(now, rows, x)
+            return
         if self._prepared and self._prepared[0].before is not now:
             self._prepared.clear()
         before = self._prepared[-1].after if self._prepared else now
@@ -160,7 +175,7 @@ class StoredHistory(Relearning):
 
     def _computed(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
         try:
-            return self._stream.after(before, rows, x)
+            return self._after(before, rows, x)
         except AssumptionFailedError as failed:
             again = self._learned_again(before.stage, failed.which)
             new = self._computed(again, rows, before.decision if x is None else x)
@@ -187,7 +202,7 @@ class StoredHistory(Relearning):
         for number, batch in self._store.batches(1, stage):
             rows, x = self._data(batch.rows, batch.x)
             try:
-                snapshot = self._stream.after(snapshot, rows, issued if x is None else x)
+                snapshot = self._after(snapshot, rows, issued if x is None else x)
             except AssumptionFailedError as failed:
                 return self._learned_again(stage, failed.which)
             issued = self._issued_after(number, batch)

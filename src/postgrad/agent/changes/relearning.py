@@ -6,6 +6,7 @@ from contextlib import suppress
 import jax.numpy as jnp
 import numpy as np
 
+from postgrad.agent.pooling.membership import Membership
 from postgrad.agent.state_codec import OtherArraysError, StateCodec
 from postgrad.engine.stream import Snapshot, Stream
 from postgrad.errors import StoreError
@@ -28,7 +29,14 @@ class Relearning:
             record.
     """
 
-    def __init__(self, stream: Stream, codec: StateCodec, store: Store, until: int | None = None):
+    def __init__(
+        self,
+        stream: Stream,
+        codec: StateCodec,
+        store: Store,
+        until: int | None = None,
+        membership: Membership | None = None,
+    ):
         """The parts.
 
         Args:
@@ -37,7 +45,9 @@ class Relearning:
             store: Where the batches are.
             until: The number of the event that changed the problem, if the stream is of an earlier
                 one.
+            membership: What each stage borrows from a population, if anything.
         """
+        self._membership = membership
         self._stream, self._codec, self._store, self._until = stream, codec, store, until
         self.start, self.only_start = stream.start.decision, False
         self._shapes = Shapes(self.start.shape, stream.event_shape)
@@ -108,11 +118,25 @@ class Relearning:
             data = self.events.as_of(as_of, number, batch) if as_of else (batch.rows, batch.x)
             rows, x = self._data(*(replaced or {}).get(number, data))
             try:
-                snapshot = self._stream.relearned(snapshot, rows, issued if x is None else x)
+                snapshot = self._relearned(snapshot, rows, issued if x is None else x)
             except AssumptionFailedError as failed:
                 return self.believed(stage, self._stream.begin(failed.which), replaced, as_of)
             issued = self._issued_after(number, batch)
         return snapshot
+
+    def _relearned(self, before: Snapshot, rows: np.ndarray, x: np.ndarray) -> Snapshot:
+        """One stage without its descent; see `Stream.relearned`."""
+        if self._membership is None:
+            return self._stream.relearned(before, rows, x)
+        new = self._stream.relearned(self._membership.borrowed(before), rows, x)
+        return self._membership.with_prior(new)
+
+    def _after(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
+        """One stage; see `Stream.after`."""
+        if self._membership is None:
+            return self._stream.after(before, rows, x)
+        new = self._stream.after(self._membership.borrowed(before), rows, x)
+        return self._membership.with_prior(new)
 
     def corrected(
         self,
