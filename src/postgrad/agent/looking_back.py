@@ -206,6 +206,8 @@ class LookingBack:
             StoreError: If anything is damaged or missing.
         """
         self._as_of_now(lambda: self._store.verify(self._store.load()))
+        if self._membership is not None:
+            self._as_of_now(self._membership.verify)
 
     def _as_of_now(self, read: Callable[[], Read]) -> Read:
         """What is read of the past; if another process has gone back in it, anew from there."""

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.pooling.pool import Pool
 from postgrad.engine import bulk
 from postgrad.errors import SettingError
 from postgrad.problem.problem import Problem
 from postgrad.spec.backtest_streams import daily_decisions
 from postgrad.spec.demand_table import DemandTable
-from postgrad.spec.partial_pooling import Pool
 from postgrad.spec.rules_of_thumb import RULES, RuleBacktest, UnderageOverage, rule_named
 from postgrad.spec.tables.output_files import text_cell
 
@@ -157,7 +157,8 @@ def backtest(
         dates: Names of the days, in order.
         split_by: The group of each day, such as its weekday: a decision and a belief for each
             group. Rules of thumb then learn from days of the same group.
-        pool: What the groups have in common; nothing, if not given.
+        pool: How the groups of each item learn from each other, or without `split_by` the items;
+            not at all, if not given.
         in_force: The decisions under which the data arose, days by items: needed where
             the data depend on the decision (sales that stock limits, demand that prices move).
         burn_in: So many days are learned from and not scored.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from postgrad.agent.agent import Agent
+from postgrad.beliefs.pooling.pool import Pool
 from postgrad.errors import (
     BatchError,
     DataError,
@@ -67,9 +68,6 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         """
         self.specification, self.path = specification, path
         feasible, split, data = specification.feasible, specification.split_by, specification.data
-        if split is not None and split.pooling == "partial":
-            why = "groups that learn from each other can be backtested, not run"
-            raise SpecificationError(f'{why}: set pooling = "separate" in [split_by]')
         self._agents: dict[Stream, Agent] = {}
         self._notes = normal_form(specification)
         self._built = None if data.item_names is None else build(specification, data.item_names)
@@ -125,9 +123,23 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                 accept_change=self._accept_change,
                 alpha=built.alpha,
                 notes=self._notes,
+                pool=self._pool(built.pool, item),
                 **built.options,
             )
         return self._agents[item, group]
+
+    def _pool(self, pool: Pool | None, item: str) -> Pool | None:
+        """The population of an item's groups, or that of all items."""
+        if pool is None:
+            return None
+        return Pool(pool.strength, "all" if self.specification.split_by is None else f"of {item}")
+
+    def _check_correctable(self) -> None:
+        if self.specification.pooled is not None:
+            raise SpecificationError(
+                "rows of pooled streams cannot be corrected or withdrawn: other streams have "
+                "learned from them. Put the data right, and run them into a new file (--state)"
+            )
 
     def deliver(self, rows: Iterable[DatedRow], *, at_once: int = 1) -> Iterator[dict[str, Any]]:
         """Observe rows, and report the decisions after each; also of rows observed before.
@@ -170,6 +182,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             DataError: If a row cannot be read, or was never observed.
             PostgradError: If an agent refuses a row.
         """
+        self._check_correctable()
         for row in rows:
             changed = {}
             for item, values, decisions in self._batches(row):
@@ -184,6 +197,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         Raises:
             DataError: If none of the streams has observed it.
         """
+        self._check_correctable()
         found = [stream for stream in streams if self.agent(*stream).record(name) is not None]
         if not found:
             raise DataError(f"{name!r} was never observed")
@@ -252,6 +266,9 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         if row.group is not None:
             report["group"] = row.group
         report["stage"] = {item: record.stage for item, record in records.items()}
+        if self.specification.pooled is not None:
+            stages = [(item, self.agent(item, row.group), r.stage) for item, r in records.items()]
+            report["population"] = {item: a.population_version(n) for item, a, n in stages}
         decided = [
             part
             for item, record in records.items()

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from postgrad.errors import SpecificationError
-from postgrad.spec.data import AnySplit, Columns, SplitByWeekday
+from postgrad.spec.data import AnySplit, Columns, Pooling, SplitByWeekday
 from postgrad.spec.parts.beliefs import AnyBelief
 from postgrad.spec.parts.costs import AnyCost
 from postgrad.spec.parts.models import AnyModel
@@ -101,6 +101,7 @@ class Specification(TomlTable):
         feasible: The allowed decisions.
         start: The decision before any data.
         split_by: Which rows share a belief and a decision; all rows, if not given.
+        pooling: How the items learn from each other; not at all, if not given.
         settings: How the agent decides.
         backtest: How a backtest scores.
     """
@@ -114,6 +115,7 @@ class Specification(TomlTable):
     feasible: AnySet | None = None
     start: Numbers | None = None
     split_by: AnySplit | None = None
+    pooling: Pooling | None = None
     settings: AgentSettings = AgentSettings()
     backtest: BacktestSettings = BacktestSettings()
 
@@ -134,6 +136,20 @@ class Specification(TomlTable):
         self._check_counts()
         if isinstance(self.split_by, SplitByWeekday) and self.data.date is None:
             raise ValueError("split_by: weekdays are read off the date; give data.date")
+
+        if self.pooling is not None and self.split_by is not None:
+            instead = (
+                'for groups of an item set pooling = "partial" in [split_by], without [pooling]'
+            )
+            raise ValueError(f"pooling: items that are split cannot be pooled; {instead}")
+        if self.pooling is not None and self.feasible is not None and self.feasible.joint:
+            raise ValueError("pooling: items that are decided together have one belief already")
+
+    @property
+    def pooled(self) -> Pooling | AnySplit | None:
+        """Where it says how members learn from each other; None if they do not."""
+        split = self.split_by
+        return split if split is not None and split.pooling == "partial" else self.pooling
 
     def _check_counts(self) -> None:
         """Lists must have a number for each item, where the file tells how many there are."""

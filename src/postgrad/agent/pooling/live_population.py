@@ -4,9 +4,11 @@ import functools
 import json
 import time
 import weakref
+from typing import Any
 
 import numpy as np
 
+from postgrad.agent.settings_check import numbers_of, same_numbers
 from postgrad.beliefs.pooling.population import Population
 from postgrad.records.population_stream import contribution_id, population_stream, version_used
 from postgrad.store import Batch, Database, StaleStateError, Store, StoredState, StreamHead
@@ -25,7 +27,7 @@ class LivePopulation:
     """
 
     def __init__(self, database: Database, name: str, population: Population, *, new: bool):
-        """Find the stream, or create it.
+        """Find the stream, or create it; `check` compares.
 
         Args:
             database: The database.
@@ -38,24 +40,27 @@ class LivePopulation:
         """
         self._database, self._size = database, population.size
         self._store = Store(database, population_stream(name))
-        settings = json.dumps(
-            {
-                "population": type(population).__name__,
-                "size": population.size,
-                "strength": float(population.strength),
-            }
-        )
-        kept = self._store.settings
-        if kept is None and not new:
+        self._name = name
+        if self._store.settings is None and not new:
             raise database.error(f"the population {name!r} is missing; {WAY_OUT}")
-        if kept is None:
-            kept = self._store.create(settings, _saved(0, np.zeros(self._size)))
-        if kept not in (None, settings):
-            raise database.error(
-                f"the population {name!r} was made with other settings: {kept}, now {settings}; "
-                f"use those, or another name in Pool(name=...)"
-            )
+        if self._store.settings is None:
+            self._store.create(json.dumps(_settings(population)), _saved(0, np.zeros(self._size)))
+        self.check(population)
         self.load()
+
+    def check(self, population: Population) -> None:
+        """Check that the population is this one.
+
+        Raises:
+            StoreError: If it is of other beliefs, another prior or another strength.
+        """
+        was, now = json.loads(self._store.settings or "{}"), _settings(population)
+        same = same_numbers(was.pop("numbers", []), now.pop("numbers"))
+        if was != now or not same:
+            raise self._database.error(
+                f"the population {self._name!r} has another prior or strength: all members have "
+                f"the same; use that, or another name in Pool(name=...)"
+            )
 
     @property
     def head(self) -> StreamHead:
@@ -92,6 +97,21 @@ class LivePopulation:
     def is_current(self) -> bool:
         """Whether no process has written since the latest state was read."""
         return self._store.is_current(self._head)
+
+    def verify(self) -> None:
+        """Reads and checks everything, and sums all changes again.
+
+        Raises:
+            StaleStateError: If another process has written meanwhile.
+            StoreError: If anything is damaged or missing, or the sum is another one.
+        """
+        self.refresh()
+        self._store.verify(self._head, pages=False)
+        total = np.zeros(self._size)
+        for _, batch in self._store.batches(1, self.version):
+            total = total + np.frombuffer(batch.rows, "<f8")
+        if total.tobytes() != self._total.tobytes():
+            raise self._database.error(f"the sum of the population is wrong; {WAY_OUT}")
 
     def at(self, version: int) -> np.ndarray:
         """The sum as it was at a version.
@@ -157,7 +177,13 @@ def live_population(
         known[name] = LivePopulation(database, name, population, new=new)
         if database.in_transaction:  # undone, it must be found again
             database.on_undo(functools.partial(known.pop, name, None))
+    known[name].check(population)
     return known[name]
+
+
+def _settings(population: Population) -> dict[str, Any]:
+    """What a population is made of, in JSON types."""
+    return {"kind": type(population).__name__, "numbers": numbers_of(population)}
 
 
 def _saved(version: int, total: np.ndarray) -> StoredState:

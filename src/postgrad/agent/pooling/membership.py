@@ -1,7 +1,6 @@
 """One agent as a member of a population."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from postgrad.agent.pooling.live_population import live_population
@@ -12,6 +11,7 @@ from postgrad.engine.padding import padded
 from postgrad.engine.stream import Snapshot
 from postgrad.errors import SettingError, StoreError
 from postgrad.numerics.fixed import fixed_leaves
+from postgrad.records.population_stream import is_population
 from postgrad.records.settings import read_settings
 from postgrad.store import Database, StreamHead
 
@@ -117,6 +117,15 @@ class Membership:
             f"restore`, or run the data into a new file"
         )
 
+    def verify(self) -> None:
+        """Reads and checks all of the population, and sums it again.
+
+        Raises:
+            StaleStateError: If another process has written meanwhile.
+            StoreError: If anything is damaged or missing.
+        """
+        self._live.verify()
+
     def version(self, stage: int) -> int | None:
         """The version of the population that a stage used."""
         return self._live.version_used(self._member, stage)
@@ -135,17 +144,20 @@ def pool_settings(pool: Pool | None) -> dict[str, object]:
     return {} if said is None else {"pool": said}
 
 
-def check_pool(database: Database, kept: str | None, pool: Pool | None) -> None:
+def check_pool(stream: str, kept: str | None, pool: Pool | None) -> None:
     """Check that a stream was made with this pool.
 
     Args:
-        database: The database.
+        stream: The name of the stream.
         kept: The settings of the stream; None if it is new.
         pool: The pool.
 
     Raises:
+        SettingError: If the name is that of a population.
         StoreError: If the stream was made with another one.
     """
+    if is_population(stream):
+        raise SettingError(f"name must not begin with 'population:', got {stream!r}")
     if kept is None:
         return
     was, now = read_settings(kept).get("pool"), pool_settings(pool).get("pool")

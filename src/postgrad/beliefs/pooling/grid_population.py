@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from postgrad.beliefs.grid.grid import Grid
 from postgrad.beliefs.grid.weights import LogWeights
@@ -24,10 +24,12 @@ class GridPopulation(Population):
 
     Attributes:
         strength: How many members the prior is worth.
+        points: theta_1, ..., theta_n.
         log_prior: The logarithm of the prior's weights, as the belief has it.
     """
 
     strength: Float[Array, ""]
+    points: PyTree = fixed()
     log_prior: Float[Array, " n"] = fixed()
 
     @property
@@ -65,4 +67,4 @@ def _grid(belief: Grid, strength: Array) -> Population:
     if not isinstance(weights, LogWeights) or weights.prior is None:
         instead = "make the grid with forget=1.0 (in a specification: forget = 1)"
         raise PriorError(f"a grid that is pooled keeps its prior: {instead}")
-    return GridPopulation(strength, weights.prior)
+    return GridPopulation(strength, belief.points, weights.prior)

@@ -5,13 +5,14 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from postgrad.beliefs.belief import Belief
+
 # Each registers what it pools.
 from postgrad.beliefs.pooling import (
     gaussian_population,  # noqa: F401
     grid_population,  # noqa: F401
     stacked_population,  # noqa: F401
 )
-from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.pooling.population import Population, population_of
 from postgrad.errors import PriorError
 from postgrad.numerics.validate import as_positive
