@@ -25,7 +25,7 @@ from postgrad.records.population_stream import contribution_id
 from postgrad.store import Database, Store
 
 MEMBERS = ("milk", "bread", "eggs")
-LAW = GridPopulation(np.float64(1.0), np.arange(29.0), np.zeros(29))
+LAW = GridPopulation(np.float64(1.0), np.arange(9.0), np.zeros((9, 5)), np.zeros(9))
 
 
 def change(name):

@@ -10,6 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 import postgrad as pg
 from postgrad import errors
+from postgrad.beliefs.pooling.normal_members import law_of_another
 from postgrad.beliefs.pooling.population import lent_by, statistics_of
 from postgrad.spec.partial_pooling import Members, step
 
@@ -39,19 +40,29 @@ def learned(belief, rows, model, places=(2.0,)):
     return belief
 
 
-def test_a_grid_borrows_the_others_posteriors():
-    grid = pg.beliefs.Grid(POINTS, np.arange(1.0, 13.0), forget=1.0)
+def test_a_grid_borrows_the_law_of_the_others():
+    """Half of it the prior, half a normal law over the numbers of the levels."""
+    weights = np.arange(1.0, 13.0)
+    grid = pg.beliefs.Grid(POINTS**3, weights, forget=1.0)  # spaced as they like
     population = pg.Pool(2.0).population(grid)
-    one, two = learned(grid, [9.0, 10.0], level), learned(grid, [14.0], level)
+
+    def likelihood(x, theta):
+        return dist.Normal(theta ** (1 / 3), 2.0)
+
+    one, two = (learned(grid, rows, likelihood) for rows in ([9.0, 10.0], [14.0]))
     total = sum(statistics_of(population, belief) for belief in (one, two))
-    prior = np.arange(1.0, 13.0) / np.arange(1.0, 13.0).sum()
-    both = (2.0 * prior + one.probabilities + two.probabilities) / 4.0
-    np.testing.assert_allclose(lent_by(population, grid, total).probabilities, both, rtol=1e-12)
-    # Without its own: what it has learned does not come back to it.
-    others = lent_by(population, one, total - statistics_of(population, one))
-    law = (2.0 * prior + two.probabilities) / 3.0
-    posterior = np.asarray(one.probabilities) / prior * law
-    np.testing.assert_allclose(others.probabilities, posterior / posterior.sum(), rtol=1e-12)
+    prior, z = weights / weights.sum(), np.arange(12.0)
+    z = (z - prior @ z) / np.sqrt(prior @ z**2 - (prior @ z) ** 2)
+    sums = [np.sum([belief.probabilities @ z**k for belief in (one, two)]) for k in (1, 2)]
+    np.testing.assert_allclose(total, [*sums, 2.0], rtol=1e-9)
+    m, variance = law_of_another(total, jnp.asarray(2.0))
+    near = np.exp(-((z - m) ** 2) / (2 * variance[0]))
+    both = (2.0 * prior + 2.0 * near / near.sum()) / 4.0
+    np.testing.assert_allclose(lent_by(population, grid, total).probabilities, both, rtol=1e-9)
+    # What was learned before is multiplied by it, and stays.
+    posterior = np.asarray(one.probabilities) / prior * both
+    found = lent_by(population, one, total).probabilities
+    np.testing.assert_allclose(found, posterior / posterior.sum(), rtol=1e-9)
 
 
 BELIEFS = {
@@ -183,10 +194,9 @@ def test_a_stage_is_one_members_and_the_others_stay():
         after[1].belief.weights.values, taught.weights.values, rtol=1e-12, atol=1e-12
     )
     np.testing.assert_allclose(after.total, after.contributed.sum(axis=0), rtol=1e-12)
-    # Member 2 has one batch, and the posterior of member 1 for half of its prior.
-    law = (0.5 / 12 + taught.probabilities) / 1.5
+    # Member 2 has one batch, and the law of the other two for its prior.
+    law = lent_by(population, first.belief, members.total).probabilities
     likelihood = first.belief.update(level, place, jnp.asarray([15.0])).probabilities
-    posterior = law**0.1 * law**0.9 * likelihood
-    shares = np.asarray(posterior / posterior.sum())
+    shares = np.asarray(law * likelihood / jnp.sum(law * likelihood))
     np.testing.assert_allclose(again.belief.probabilities, shares, rtol=1e-9)
     assert after[1].decision == told.decision != first.decision == members[2].decision
