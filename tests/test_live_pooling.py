@@ -14,6 +14,7 @@ import postgrad as pg
 from postgrad import errors
 from postgrad.records.population_stream import contribution_id, population_stream
 from postgrad.research.problems.newsvendor import Mismatch
+from postgrad.spec.reading.stored_streams import stored_streams
 from postgrad.spec.spec_agents import SpecAgents
 from postgrad.spec.spec_backtest import backtest_specification
 from postgrad.spec.specification import parse
@@ -311,6 +312,11 @@ def test_a_run_is_the_backtest(tmp_path, over):
         assert all(agents.agent(*stream).replay().identical for stream in agents.streams())
         with pytest.raises(errors.SpecificationError, match="cannot be corrected"):
             next(agents.correct(read(spec, days)))
+    with stored_streams(spec, tmp_path / "a.db") as told:  # read without making an agent
+        assert told is not None
+        for line in lines[-1:]:
+            found = {item: told.told(item, line.get("group")).decision for item in line["decision"]}
+            assert found == line["decision"]
     versions = [list(line["population"].values()) for line in lines]
     if over == "items":
         assert [n for line in versions for n in line] == list(range(sum(map(len, versions))))

@@ -98,7 +98,8 @@ class Agent(Changing, AbstractContextManager["Agent"]):
             with self._database.lock:
                 self._store = Store(self._database, stream)
                 kept = self._store.settings
-                check_pool(stream, kept, pool)
+                with self._database.reading():
+                    check_pool(stream, kept, pool)
                 if budget_ms is not None and kept is not None:
                     with self._database.reading():
                         options["iterations"] = json.loads(kept)["iterations"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from postgrad.agent.settings_check import numbers_of, same_numbers
+from postgrad.agent.stored_names import class_name
 from postgrad.beliefs.pooling.population import Population
 from postgrad.records.population_stream import contribution_id, population_stream, version_used
 from postgrad.store import Batch, Database, StaleStateError, Store, StoredState, StreamHead
@@ -176,14 +177,14 @@ def live_population(
     if name not in known:
         known[name] = LivePopulation(database, name, population, new=new)
         if database.in_transaction:  # undone, it must be found again
-            database.on_undo(functools.partial(known.pop, name, None))
+            database.on_undo(functools.partial(known.__delitem__, name))
     known[name].check(population)
     return known[name]
 
 
 def _settings(population: Population) -> dict[str, Any]:
     """What a population is made of, in JSON types."""
-    return {"kind": type(population).__name__, "numbers": numbers_of(population)}
+    return {"kind": class_name(type(population)), "numbers": numbers_of(population)}
 
 
 def _saved(version: int, total: np.ndarray) -> StoredState:

@@ -6,13 +6,6 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from postgrad.beliefs.belief import Belief
-
-# Each registers what it pools.
-from postgrad.beliefs.pooling import (
-    gaussian_population,  # noqa: F401
-    grid_population,  # noqa: F401
-    stacked_population,  # noqa: F401
-)
 from postgrad.beliefs.pooling.population import Population, population_of
 from postgrad.errors import PriorError
 from postgrad.numerics.validate import as_positive
@@ -49,4 +42,11 @@ class Pool(eqx.Module):
         Raises:
             PriorError: If such beliefs cannot be pooled.
         """
+        # Each registers what it pools: imported only where something is pooled.
+        from postgrad.beliefs.pooling import (
+            gaussian_population,  # noqa: F401
+            grid_population,  # noqa: F401
+            stacked_population,  # noqa: F401
+        )
+
         return population_of(belief, self.strength)

@@ -5,7 +5,8 @@ import functools
 from typing import Any, TypeVar
 
 import equinox as eqx
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
 
 from postgrad.beliefs.belief import Belief
 from postgrad.errors import PriorError
@@ -17,19 +18,13 @@ B = TypeVar("B", bound=Belief)
 class Population(Module):
     """The law G that the parameters of all members are drawn from: theta_i ~ G.
 
-    G belongs to an exponential family with the statistics T(theta), and follows from the sum of the
-    members' expected statistics (empirical Bayes: the steps of the EM algorithm, one for each batch
-    of a member). A member i has the evidence L_i of its own data, and
+    G follows from the sum of the members' expected statistics T (empirical Bayes: steps of the EM
+    algorithm, one for each batch of a member). A member i has the evidence L_i of its own data, and
 
         pi_i  ~  L_i G_{-i},     T_i  =  (E_{pi_i} T(theta), 1),     G_{-i}  from  sum_{j != i} T_j
 
     so nothing that a member has learned comes back to it as if others had said so.
-
-    Attributes:
-        strength: How many members the prior is worth.
     """
-
-    strength: eqx.AbstractVar[Float[Array, ""]]
 
     @property
     @abc.abstractmethod
@@ -72,6 +67,6 @@ def statistics_of(population: Population, belief: Belief) -> Float[Array, " m"]:
 
 
 @eqx.filter_jit
-def lent_by(population: Population, belief: B, others: Array) -> B:
+def lent_by(population: Population, belief: B, others: ArrayLike) -> B:
     """What a member believes with G_{-i} for its prior, as one compiled program."""
-    return population.lent(belief, others)  # type: ignore[no-any-return]
+    return population.lent(belief, jnp.asarray(others))

@@ -23,11 +23,6 @@ class StackedPopulation(Population):
     each: Population
 
     @property
-    def strength(self) -> Float[Array, ""]:  # type: ignore[override]
-        """How many members the prior is worth."""
-        return self.each.strength
-
-    @property
     def size(self) -> int:
         """As many as for one member of the stack."""
         return self.each.size
