@@ -5,8 +5,8 @@ then new ones, alone or several in a transaction, acknowledges them over a pipe 
 whatever was acknowledged must be there, nothing may count twice, and the state must equal that of a
 run nobody killed, bit for bit.
 
-With `--pooled`, batches go to three members of a population in turn, and the state that must be equal
-is that of all members and of the population.
+With `--pooled`, batches go to three members of a population in turn, and the state that must be
+equal is that of all members and of the population.
 
 python benchmarks/kills.py [--pooled] [--trials 1000] [--seed 0] [--json]
 """
@@ -64,20 +64,25 @@ class Members:
 
     @property
     def stage(self) -> int:
+        """All batches of all members."""
         return sum(member.stage for member in self.members)
 
     def observe(self, batch: np.ndarray, id: str) -> None:  # noqa: A002
+        """One batch of the member whose turn it is."""
         self.members[int(id) % 3].observe(batch, id=id)
 
     def verify(self) -> None:
+        """Reads and checks everything."""
         for member in self.members:
             member.verify()
 
     def history(self) -> list[Any]:
+        """What members observed, in the order in which the population has it."""
         found = [(m.population_version(r.stage), r) for m in self.members for r in m.history()]
         return [record for _, record in sorted(found, key=lambda pair: pair[0])]
 
     def replay(self) -> Any:
+        """The first replay that is not identical, if there is one."""
         return min((member.replay() for member in self.members), key=lambda r: r.identical)
 
     def __enter__(self) -> "Members":

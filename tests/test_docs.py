@@ -57,6 +57,12 @@ def check_durable(scope, out):
     assert {item: agent.stage for item, agent in scope["shop"].items()} == {"milk": 3, "bread": 3}
 
 
+def check_pooling(scope, out):
+    assert "by version 30 of the population" in out
+    assert scope["new"].stage == 1
+    assert float(scope["new"].belief.mean()) > 16.0  # it has seen 14, the others 20
+
+
 def check_risk(scope, out):
     """The numbers in the comment of the example."""
     (said,) = re.findall(r"# ([\d.]+) and ([\d.]+)\n", examples("risk")[0])

@@ -20,6 +20,7 @@ from postgrad.spec.spec_backtest import backtest_specification
 from postgrad.spec.specification import parse
 from postgrad.spec.tables.row_reader import dated_rows
 from postgrad.store import Store
+from postgrad.store.recovery import recover
 from postgrad.store.state_rows import EVERY
 
 
@@ -259,6 +260,24 @@ def test_damage_of_the_population_is_noticed(tmp_path):
             database.rows("UPDATE batches SET rows = ? WHERE place = ?", batch.rows, place)
         with pytest.raises(errors.StoreError, match="damaged"):
             make(database, "milk").verify()
+
+
+def test_a_population_whose_sum_is_lost_is_summed_again(tmp_path):
+    path = tmp_path / "a.db"
+    fed(path, rows(9))
+    before = everything(path)
+    with pg.Database(path) as database:
+        database.prepare_to_write()
+        number = database.streams().index(population_stream("all")) + 1
+        database.rows("UPDATE heads SET state = x'00' WHERE stream = ?", number)
+    with pytest.raises(errors.StoreError, match="damaged"):
+        make(path, "milk")
+    recover(path)
+    assert everything(path) == before
+    with pg.Database(path) as database:
+        milk = make(database, "milk")
+        milk.observe([9.0], id="next")
+        milk.verify()
 
 
 def test_the_id_of_a_contribution_names_member_and_stage():
