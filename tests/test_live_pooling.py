@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import warnings
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,11 +13,6 @@ import postgrad as pg
 from postgrad import errors
 from postgrad.records.population_stream import contribution_id, population_stream
 from postgrad.research.problems.newsvendor import Mismatch
-from postgrad.spec.reading.stored_streams import stored_streams
-from postgrad.spec.spec_agents import SpecAgents
-from postgrad.spec.spec_backtest import backtest_specification
-from postgrad.spec.specification import parse
-from postgrad.spec.tables.row_reader import dated_rows
 from postgrad.store import Store
 from postgrad.store.recovery import recover
 from postgrad.store.state_rows import EVERY
@@ -100,6 +94,37 @@ def test_a_member_leans_on_the_others(tmp_path):
         for number in range(20):
             new.observe(np.full(8, 9.0), id=f"more {number}")
         assert float(new.belief.mean()) == pytest.approx(9.0, abs=0.8)
+
+
+@pytest.mark.parametrize("kind", ["grid", "gaussian"])
+def test_what_a_member_has_said_does_not_come_back_to_it(tmp_path, kind):
+    """Alone in its population it decides as without one, however much it has contributed."""
+    belief, some = BELIEFS[kind], [batch for _, _, batch in rows(8)]
+    with pg.Database(tmp_path / "a.db") as database:
+        member, alone = make(database, "milk", belief), make(None, "milk", belief, pool=None)
+        for number, batch in enumerate(some):
+            found = member.observe(batch, id=str(number))
+            assert found == pytest.approx(alone.observe(batch, id=str(number)), rel=1e-9)
+        np.testing.assert_allclose(member.belief.mean(), alone.belief.mean(), rtol=1e-9)
+
+
+def test_a_batch_counts_for_member_and_population_or_for_neither(tmp_path, monkeypatch):
+    path = tmp_path / "a.db"
+    fed(path, rows(5))
+    before = everything(path)
+    with pg.Database(path) as database:
+        milk = make(database, "milk")
+
+        def fails(*_):
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(milk._membership._live, "append", fails)
+            with pytest.raises(ZeroDivisionError):
+                milk.observe([9.0], id="next")
+        assert everything(path) == before
+        milk.observe([9.0], id="next")
+        assert milk.population_version() == 5
 
 
 def test_each_decision_has_the_version_that_it_used(tmp_path):
@@ -283,72 +308,6 @@ def test_a_population_whose_sum_is_lost_is_summed_again(tmp_path):
 def test_the_id_of_a_contribution_names_member_and_stage():
     assert json.loads(contribution_id('a "b", 1', 2)) == ['a "b", 1', 2]
     assert contribution_id("a", 12) != contribution_id("a 1", 2)
-
-
-SPEC = {
-    "start": 5.0,
-    "data": {"date": "date", "items": ["rolls", "bread", "buns"]},
-    "cost": {"kind": "newsvendor", "underage": [4, 2, 3], "overage": 1},
-    "model": {"kind": "poisson"},
-    "belief": {
-        "kind": "grid",
-        "forget": [1.0, 0.9],
-        "levels": {"mean": {"from": 0.5, "to": 40, "points": 20, "spacing": "log"}},
-    },
-    "feasible": {"kind": "box", "low": 0, "high": 50},
-    "settings": {"preset": "paper"},
-}
-POOLED = {
-    "items": {"pooling": {"over": "items", "strength": 0.5}},
-    "weekdays": {"split_by": {"kind": "weekday", "pooling": "partial"}},
-}
-
-
-def table(days):
-    rng = np.random.default_rng(0)
-    found = []
-    for day in range(days):
-        counts = rng.poisson([6.0, 9.0, 12.0]).astype(str)
-        if day % 5 == 3:
-            counts[1] = ""
-        date = str(np.datetime64("2026-01-01") + day)
-        found.append(dict(zip(("date", "rolls", "bread", "buns"), (date, *counts), strict=True)))
-    return found
-
-
-def read(spec, some):
-    return dated_rows(some, spec.data, spec.split_by)
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("over", POOLED)
-def test_a_run_is_the_backtest(tmp_path, over):
-    """To rounding: live stages and backtests are compiled apart."""
-    spec, days = parse(SPEC | POOLED[over]), table(16)
-    with SpecAgents(spec, tmp_path / "a.db") as agents, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        lines = list(agents.deliver(read(spec, days), at_once=8))
-        assert all(agents.agent(*stream).replay().identical for stream in agents.streams())
-        with pytest.raises(errors.SpecificationError, match="cannot be corrected"):
-            next(agents.correct(read(spec, days)))
-    with stored_streams(spec, tmp_path / "a.db") as told:  # read without making an agent
-        assert told is not None
-        for line in lines[-1:]:
-            found = {item: told.told(item, line.get("group")).decision for item in line["decision"]}
-            assert found == line["decision"]
-    versions = [list(line["population"].values()) for line in lines]
-    if over == "items":
-        assert [n for line in versions for n in line] == list(range(sum(map(len, versions))))
-    with SpecAgents(spec, tmp_path / "one by one.db") as agents, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert list(agents.deliver(read(spec, days[:6]), at_once=1)) == lines[:6]
-    result = backtest_specification(spec, days).result
-    ours, latest = result.decisions["postgrad"], {}
-    for day, line in enumerate(lines):
-        for i, item in enumerate(SPEC["data"]["items"]):
-            key = (item, line.get("group"))
-            assert ours[day, i] == pytest.approx(latest.get(key, 5.0), rel=1e-6), (day, item)
-            latest[key] = line["decision"].get(item, latest.get(key, 5.0))
 
 
 @pytest.fixture(scope="module")

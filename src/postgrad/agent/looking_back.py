@@ -197,7 +197,8 @@ class LookingBack:
         """
         if self._membership is None:
             return None
-        return self._membership.version(self.stage if stage is None else stage)
+        with self._database.lock:
+            return self._membership.version(self.stage if stage is None else stage)
 
     def verify(self) -> None:
         """Reads everything in the store and checks it; files above 16 MB are not when opened.

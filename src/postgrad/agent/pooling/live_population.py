@@ -166,20 +166,28 @@ class LivePopulation:
         self._store.array_headers.forget()
 
 
-_open: weakref.WeakKeyDictionary[Database, dict[str, LivePopulation]] = weakref.WeakKeyDictionary()
+# A population holds its database; so it is held by its members alone.
+_Named = weakref.WeakValueDictionary[str, LivePopulation]
+_open: weakref.WeakKeyDictionary[Database, _Named] = weakref.WeakKeyDictionary()
 
 
 def live_population(
     database: Database, name: str, population: Population, *, new: bool
 ) -> LivePopulation:
     """The population of a name; agents that share a database share it. See `LivePopulation`."""
-    known = _open.setdefault(database, {})
-    if name not in known:
-        known[name] = LivePopulation(database, name, population, new=new)
-        if database.in_transaction:  # undone, it must be found again
-            database.on_undo(functools.partial(known.__delitem__, name))
-    known[name].check(population)
-    return known[name]
+    known = _open.setdefault(database, weakref.WeakValueDictionary())
+    found = known.get(name)
+    if found is not None:
+        found.check(population)
+        return found
+    found = known[name] = LivePopulation(database, name, population, new=new)
+
+    def forget() -> None:
+        known.pop(name, None)
+
+    if database.in_transaction:  # undone, it must be found again
+        database.on_undo(forget)
+    return found
 
 
 def _settings(population: Population) -> dict[str, Any]:
