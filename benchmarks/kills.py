@@ -13,6 +13,7 @@ python benchmarks/kills.py [--pooled] [--trials 1000] [--seed 0] [--json]
 
 import argparse
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -50,7 +51,10 @@ def model(x: Any, theta: Any) -> Any:
     return dist.Normal(x + theta, 4.0, validate_args=False)
 
 
-PROBLEM = pg.Problem(cost, model, pg.feasible.Box(-20.0, 20.0))
+@functools.cache
+def problem() -> pg.Problem:
+    """Made after forking: its arrays start JAX's threads."""
+    return pg.Problem(cost, model, pg.feasible.Box(-20.0, 20.0))
 
 
 class Members:
@@ -60,7 +64,7 @@ class Members:
         self._database = path if isinstance(path, pg.Database) else pg.Database(path)
         prior = pg.beliefs.Grid(np.arange(1.0, 9.0), forget=0.99)
         options: Any = {"path": self._database, "pool": pg.Pool(), **pg.presets.paper()}
-        self.members = [pg.Agent(PROBLEM, prior, 0.0, name=name, **options) for name in "abc"]
+        self.members = [pg.Agent(problem(), prior, 0.0, name=name, **options) for name in "abc"]
 
     @property
     def stage(self) -> int:
@@ -96,7 +100,7 @@ def make(path: str | pg.Database | None) -> Any:
     if POOLED:
         return Members(path)
     return pg.Agent(
-        PROBLEM, pg.beliefs.Grid(np.arange(1.0, 9.0)), 0.0, path=path, **pg.presets.paper()
+        problem(), pg.beliefs.Grid(np.arange(1.0, 9.0)), 0.0, path=path, **pg.presets.paper()
     )
 
 
