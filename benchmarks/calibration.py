@@ -27,6 +27,7 @@ from scipy import stats
 
 import postgrad as pg
 from postgrad.beliefs.kept_likelihood import with_room
+from postgrad.problem.contexts import in_context
 
 BATCHES = (1, 10, 1000)
 DRAWS = 63  # of the posterior, so there are 64 ranks
@@ -78,6 +79,7 @@ def _ranks(
     case: Case,
     belief: pg.beliefs.Belief,
     data: jax.Array,
+    contexts: Any,
     direction: jax.Array,
     theta: Any,
     key: jax.Array,
@@ -89,14 +91,15 @@ def _ranks(
     And by how many of the posterior's standard deviations the first is off its mean.
     """
 
-    def one(data: jax.Array, direction: jax.Array, theta: Any, key: jax.Array) -> Any:
+    def one(data: jax.Array, zs: Any, direction: jax.Array, theta: Any, key: jax.Array) -> Any:
         key_draws, key_belief = random.split(key)
 
         def learn(belief: pg.beliefs.Belief, stage: jax.Array) -> tuple[pg.beliefs.Belief, None]:
             weight = jnp.where(stage == 0, first_counts, 1.0)[None]
             key = random.fold_in(key_belief, stage)
             batch = data[stage][None]
-            return belief.update(case.model, decision(stage), batch, weight, key), None
+            model = in_context(case.model, jax.tree.map(lambda z: z[stage], zs))
+            return belief.update(model, decision(stage), batch, weight, key), None
 
         learned, _ = jax.lax.scan(learn, belief, jnp.arange(data.shape[0]))
         draws = learned.sample(key_draws, (DRAWS,))
@@ -112,7 +115,7 @@ def _ranks(
         z = (truth - found.mean(axis=0)) / found.std(axis=0, ddof=1) / _STUDENT
         return jnp.sum(found < truth, axis=0), z[0]
 
-    return jax.vmap(one)(data, direction, theta, random.split(key, data.shape[0]))
+    return jax.vmap(one)(data, contexts, direction, theta, random.split(key, data.shape[0]))
 
 
 def calibrate(
@@ -126,7 +129,9 @@ def calibrate(
     belief = with_room(case.weak if bug.prior_ignored else case.belief, batches)
     for chunk in range(-(-replications // lanes)):
         theta = case.draw_theta(rng, lanes)
-        data = np.asarray(case.draw_data(rng, theta, xs), float)  # (batches, lanes, ...)
+        zs = case.draw_contexts(rng, (batches, lanes))
+        given = (theta, xs) if zs is None else (theta, xs, zs)
+        data = np.asarray(case.draw_data(rng, *given), float)  # (batches, lanes, ...)
         means = data.mean(axis=0).reshape(lanes, -1)[:, 0]
         direction = np.where(means > np.median(means), 1.0, -1.0)
         key = random.fold_in(random.key(batches), chunk)
@@ -134,6 +139,7 @@ def calibrate(
             case,
             belief,
             jnp.asarray(np.moveaxis(data, 0, 1)),
+            jax.tree.map(lambda z: jnp.asarray(np.moveaxis(z, 0, 1)), zs),
             jnp.asarray(direction),
             jax.tree.map(jnp.asarray, theta),
             key,

@@ -18,23 +18,26 @@ class Case(NamedTuple):
         belief: pi_0.
         model: f.
         draw_theta: Of a generator and n, n values from the prior.
-        draw_data: Of a generator, these values and decisions (T, 1): data (T, n, ...).
+        draw_data: Of a generator, these values, decisions (T, 1), and contexts if there are any:
+            data (T, n, ...).
         weak: The same belief with a prior that says next to nothing.
         functions: Functions of theta, whose ranks are looked at.
         batches: Other numbers of batches than usual.
         kind: What is known of it.
+        draw_contexts: Of a generator and (T, n): contexts, along two leading axes; None without.
     """
 
     belief: pg.beliefs.Belief
     model: Callable[..., Any]
     draw_theta: Callable[[np.random.Generator, int], Any]
-    draw_data: Callable[[np.random.Generator, Any, np.ndarray], np.ndarray]
+    draw_data: Callable[..., np.ndarray]
     weak: pg.beliefs.Belief | None = None
     functions: Callable[[Any], jax.Array] = lambda theta: jnp.concatenate(
         [jnp.ravel(leaf) for leaf in jax.tree.leaves(theta)]
     )
     batches: tuple[int, ...] = ()
     kind: str = "exact"
+    draw_contexts: Callable[[np.random.Generator, tuple[int, int]], Any] = lambda rng, shape: None
 
 
 def _upper(theta: Any) -> jax.Array:
@@ -143,7 +146,53 @@ _LINE = tuple(
     for covariance in ([[9.0, 1.0], [1.0, 1.0]], [[9e6, 0.0], [0.0, 1e6]])
 )
 
+
+def _regression(scale: float = 1.0) -> pg.models.Predictor:
+    """A level, weekdays, a promotion and a price, their priors so many times as wide."""
+    return pg.models.Predictor(
+        level=pg.models.Level(2.0, 0.5 * scale),
+        weekday=pg.models.Categorical(3, scale=0.4 * scale),
+        promo=pg.models.Numeric(scale=0.3 * scale),
+        price=pg.models.Feature(lambda x, z: x * z["promo"], scale=0.2 * scale),
+    )
+
+
+def _effects(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+    return {
+        "level": rng.normal(2.0, 0.5, n),
+        "weekday": rng.normal(0.0, 0.4, (n, 3)),
+        "promo": rng.normal(0.0, 0.3, n),
+        "price": rng.normal(0.0, 0.2, n),
+    }
+
+
+def _calendar(rng: np.random.Generator, shape: tuple[int, int]) -> dict[str, np.ndarray]:
+    return {"weekday": rng.integers(0, 3, shape), "promo": rng.normal(0.0, 1.0, shape)}
+
+
+def _eta(theta: Any, x: np.ndarray, z: Any) -> np.ndarray:
+    day = np.take_along_axis(theta["weekday"], z["weekday"].T, axis=1).T
+    return theta["level"] + day + (theta["promo"] + theta["price"] * x) * z["promo"]
+
+
+def _all_but_numbers(theta: Any) -> jax.Array:
+    return jnp.stack([theta["level"], theta["weekday"][0], theta["promo"], theta["price"]])
+
+
+_LINEAR, _COUNTS = pg.models.Normal(_regression()), pg.models.NegativeBinomial(_regression())
+
 EXACT = {
+    "Regression of Normal, contexts": _case(
+        (
+            pg.beliefs.Regression(_LINEAR, scale=0.8),
+            pg.beliefs.Regression(pg.models.Normal(_regression(1e3)), scale=0.8),
+        ),
+        _LINEAR,
+        _effects,
+        lambda rng, t, x, z: rng.normal(_eta(t, x, z), 0.8),
+        functions=_all_but_numbers,
+        draw_contexts=_calendar,
+    ),
     "Normal of Normal": _case(
         _NORMAL,
         lambda x, theta: dist.Normal((1.0 + x) * theta - x**2, 4.0 + x),
@@ -364,6 +413,15 @@ def approximate() -> dict[str, Case]:
             lambda rng, n: rng.normal(1.0, 1.5, n),
             lambda rng, t, x: rng.random((len(x), len(t))) < 1.0 / (1.0 + np.exp(x - t)),
             kind="Laplace",
+        ),
+        "Regression of NegativeBinomial, contexts": Case(
+            pg.beliefs.Regression(_COUNTS, concentration=5.0),
+            _COUNTS,
+            _effects,
+            lambda rng, t, x, z: rng.negative_binomial(5.0, 5.0 / (5.0 + np.exp(_eta(t, x, z)))),
+            functions=_all_but_numbers,
+            kind="Laplace",
+            draw_contexts=_calendar,
         ),
         "DirichletProcess": Case(
             _bound(pg.beliefs.DirichletProcess(_MEAN_PRIOR, 2.0, atoms=128, capacity=128), _atoms),

@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from damaged_bytes import damages
 
 from postgrad.errors import StoreError
-from postgrad.store import Batch, Database, Event, Store, StoredState
+from postgrad.store import Batch, Database, Event, Issue, Store, StoredState
 from postgrad.store.opening import connecting, open_checked
 from postgrad.store.recovery import check, recover
 
 FILES = ("", "-wal", "-acknowledged")
-SECTOR, PAGE = 512, 4096
 EVENT = Event(35, 1.0, "relearned", "{}")
 
 
@@ -46,13 +46,21 @@ def batch(name: str, number: int) -> Batch:
     long = 60_000 if name == "bulk" else 5000 if number % 40 == 7 else 8 * (1 + number % 3)
     rows = rng.bytes(long)
     alarm = f"alarm {number}" if number % 9 == 3 else None
+    context = json.dumps({"promo": number}) if number % 4 == 1 else None
     return Batch(f"{name} {number}", float(number), rng.bytes(8) if number % 2 else None, rows,
-                 rng.bytes(64), alarm)  # fmt: skip
+                 rng.bytes(64), alarm, context)  # fmt: skip
+
+
+def issue(name: str, number: int) -> Issue:
+    answer = np.random.default_rng([number, len(name), 2]).bytes(24 * (1 + number % 2))
+    return Issue(f"for {name} {number}", number, float(number), f'{{"promo": {number}}}', answer)
 
 
 def deliver(store: Store, name: str, numbers: range) -> None:
     """As an agent does: what is known already is not stored again."""
     for number in numbers:
+        if number % 3 == 0 and store.issued(f"for {name} {number}") is None:
+            store.issue(store.load(), issue(name, number))
         entry = batch(name, number)
         known = store.find(entry.id or "")
         if known is not None:
@@ -92,6 +100,7 @@ class Case:
     kind: Kind
     path: Path
     truth: dict[str, list[tuple[int, Batch]]] = field(default_factory=dict)
+    issues: dict[str, list[Issue]] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
 
 
@@ -124,6 +133,7 @@ def made(kind: Kind, folder: Path) -> Case:
         for name in kind.streams:
             store = Store(whole, name)
             case.truth[name] = list(store.batches(1, store.load().saved.stage))
+            case.issues[name] = list(store.issues())
     case.answers = dict(asked(case, case.path))
     for end in ("-wal", "-shm"):  # readers leave an empty log
         if end == "-shm" or kind.logged == "nothing":
@@ -147,6 +157,10 @@ def questions(case: Case, store: Store, name: str) -> Iterator[tuple[str, Callab
     yield "last", lambda: list(store.batches(store.load().saved.stage, store.load().saved.stage))
     for number in range(1, case.kind.streams[name] + 2):
         yield f"find {number}", lambda number=number: store.find(f"{name} {number}")
+        if number % 3 == 0:
+            yield f"issued {number}", lambda number=number: store.issued(f"for {name} {number}")
+    yield "issued", lambda: list(store.issues())
+    yield "last issued", store.last_issued
 
 
 def asked(case: Case, path: Path) -> Iterator[tuple[str, Any]]:
@@ -165,42 +179,6 @@ def asked(case: Case, path: Path) -> Iterator[tuple[str, Any]]:
                     yield f"{name}: {question}", answer()
                 except StoreError as error:
                     yield f"{name}: {question}", error
-
-
-def damages(rng: np.random.Generator, data: bytes, suffix: str) -> tuple[str, bytes]:
-    """A damaged copy of a file, and what was done to it."""
-    kinds = ["bit", "bit", "byte", "zeros", "cut", "sectors"]
-    if suffix != "-acknowledged":
-        kinds += ["swap", "double", "page"]
-    kind, new = str(rng.choice(kinds)), bytearray(data)
-    filled = np.flatnonzero(np.frombuffer(data, np.uint8))
-    spot = int(rng.choice(filled)) if rng.random() < 0.9 else int(rng.integers(len(data)))
-    width, first = (PAGE, 0) if suffix == "" else (PAGE + 24, 32)
-    pages = (len(data) - first) // width
-    if kind == "bit":
-        new[spot] ^= 1 << int(rng.integers(8))
-    elif kind == "byte":
-        new[spot] ^= int(rng.integers(1, 256))
-    elif kind == "zeros":
-        start = spot // SECTOR * SECTOR
-        new[start : start + SECTOR] = bytes(len(new[start : start + SECTOR]))
-    elif kind == "sectors":  # another sector in its place, as if written to the wrong one
-        start, other = spot // SECTOR * SECTOR, int(rng.integers(len(data))) // SECTOR * SECTOR
-        piece = data[other : other + len(new[start : start + SECTOR])]
-        new[start : start + len(piece)] = piece
-    elif kind == "cut":
-        del new[int(rng.integers(len(data))) :]
-    elif pages < 2:
-        new[spot] ^= 0xFF
-    else:
-        one, two = (first + width * int(page) for page in rng.choice(pages, 2, replace=False))
-        page_1, page_2 = data[one : one + width], data[two : two + width]
-        if kind == "page":
-            page_2 = rng.bytes(width)
-        new[one : one + width] = page_2
-        if kind == "swap":
-            new[two : two + width] = page_1
-    return f"{suffix or 'db'} {kind} at {spot}", bytes(new)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -277,8 +255,11 @@ def counted(case: Case, damaged: Path, path: Path, added: dict[str, bool]) -> li
             with opened(path, case.kind) as database:
                 store = Store(database, name)
                 found = [entry for _, entry in store.batches(1, store.load().saved.stage)]
+                issued = list(store.issues())
         except StoreError:
             continue
+        if issued[: len(case.issues[name])] != case.issues[name]:
+            wrong.append(f"after delivering again {name!r} has {len(issued)} decisions")
         if found != expected:
             wrong.append(f"after delivering again {name!r} has {len(found)} batches")
     return wrong
@@ -320,24 +301,26 @@ def recovered(case: Case, damaged: Path, path: Path) -> list[str]:
         for name, truth in case.truth.items():
             if name not in streams:
                 nameless = [s for s in done.streams if s.name is None]
-                lost = [s.lost + s.missing for s in nameless]
-                if len(truth) not in lost and done.folder is not None:
-                    wrong.append(f"{name!r} was lost, and {lost} of {len(truth)} batches said")
+                lost = [s.lost + s.lost_issued + s.missing for s in nameless]
+                count = len(truth) + len(case.issues[name])
+                if count not in lost and done.folder is not None:
+                    wrong.append(f"{name!r} was lost, and {lost} of {count} said")
                 continue
             store = Store(database, name)
             head = store.load()
-            found = list(store.batches(1, head.saved.stage))
-            if found != truth[: len(found)]:
+            found, issued = list(store.batches(1, head.saved.stage)), list(store.issues())
+            if found != truth[: len(found)] or not is_part(issued, case.issues[name]):
                 wrong.append(f"{name!r} was recovered, but not as it was")
             states = [head.saved, store.checkpoint(1 << 40)]
             if any(s and s.state not in (b"", saved(name, s.stage).state) for s in states):
                 wrong.append(f"{name!r} has a state that it never had")
-            told, actual = said.get(name), len(truth) - len(found)
+            told, unissued = said.get(name), len(case.issues[name]) - len(issued)
+            actual = len(truth) - len(found) + unissued
             gone = case.answers[f"{name}: events"] != store.events(head)[:1]
             if gone and (told is None or not (told.lost or told.missing or told.lost_events)):
                 wrong.append(f"the event of {name!r} was lost, and nothing said")
-            least = 0 if told is None else told.lost
-            lost = 0 if told is None else told.lost + told.missing
+            least = 0 if told is None else told.lost + told.lost_issued
+            lost = 0 if told is None else least + told.missing
             # Commits that were gone back from are among the missing ones.
             went_back = case.kind.back and name == "main"
             if not least <= actual <= lost or (actual != lost and not went_back):
@@ -346,6 +329,12 @@ def recovered(case: Case, damaged: Path, path: Path) -> list[str]:
             if name in said and not set(said[name].lost_ids) <= ids:
                 wrong.append(f"of {name!r} {set(said[name].lost_ids) - ids} were said to be lost")
     return wrong
+
+
+def is_part(found: list[Issue], whole: list[Issue]) -> bool:
+    """Whether these decisions are some of those, in their order."""
+    rest = iter(whole)
+    return all(issue in rest for issue in found)
 
 
 def run(count: int, seed: int, kinds: list[str], tell: Callable[[str], None]) -> dict[str, Any]:

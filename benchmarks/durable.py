@@ -29,8 +29,8 @@ import numpy as np
 
 import postgrad as pg
 from postgrad.research.problems import quadratic
-from postgrad.store import Batch, Store, StreamHead
-from postgrad.store.checksum import digest
+from postgrad.store import Batch, Store
+from postgrad.store.batch_rows import next_chain
 from postgrad.store.schema import STAGES
 
 BLOCK, GROUP = 64, 64
@@ -130,14 +130,15 @@ def build(path: str, count: int) -> None:
             place = STAGES + stage
             batch = Batch(f"id {stage}", 0.0, None, like.rows, like.answer, None)
             fields = (batch.id, batch.time, batch.x, batch.rows, batch.answer, None)
-            chain = digest(chain, place, *fields)
-            yield place, 1, *fields, chain
+            chain = next_chain(chain, place, batch)
+            yield place, 1, *fields, chain, None
 
-    insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     with store.database.transaction():
         store.database.connection.executemany(insert, rows())
         last = dataclasses.replace(head.saved, stage=count)
-        store._states.insert("heads", StreamHead(last, head.commits + 1, chain))
+        new = dataclasses.replace(head, saved=last, commits=head.commits + 1, chain=chain)
+        store._states.insert("heads", new)
     store.database.close()
 
 

@@ -51,8 +51,8 @@ def prior(kind: str) -> tuple[Any, pg.beliefs.Belief]:
         loc, scale = {"mean": 2.0, "concentration": 1.0}, {"mean": 2.0, "concentration": 1.0}
         return log_counts, pg.beliefs.Gaussian(loc, scale)
     levels = {"mean": np.geomspace(0.1, 1000, 80), "concentration": np.geomspace(0.1, 100, 12)}
-    grid = pg.beliefs.Grid(pg.beliefs.product_grid(levels), forget=1.0)
-    return counts, pg.beliefs.Adaptive(grid, [1, 0.99, 0.98, 0.96, 0.92])
+    points, rates = pg.beliefs.product_grid(levels), (1, 0.99, 0.98, 0.96, 0.92)
+    return counts, pg.beliefs.Mixture([pg.beliefs.Grid(points, forget=rate) for rate in rates])
 
 
 def read(options: argparse.Namespace) -> tuple[list[str], list[datetime.date], np.ndarray]:

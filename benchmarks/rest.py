@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from postgrad.beliefs import Adaptive, Separate
+from postgrad.beliefs import Mixture, Separate
 from postgrad.spec import load
 from postgrad.spec.reading.stream_names import ALL_ITEMS
 from postgrad.spec.spec_agents import SpecAgents
@@ -59,7 +59,7 @@ def probabilities(belief: Any) -> np.ndarray:
         members = belief.beliefs.beliefs.weights.log_weights
         rates = belief.beliefs.log_weights
     else:
-        assert isinstance(belief, Adaptive)
+        assert isinstance(belief, Mixture)
         members, rates = belief.beliefs.weights.log_weights[None], belief.log_weights[None]
     each, rate = (
         np.exp(np.asarray(w) - np.max(w, axis=-1, keepdims=True)) for w in (members, rates)

@@ -191,6 +191,15 @@ def backtest(specification: str, data: Path) -> tuple[float, str]:
     return total["postgrad"], f"sample average {total['saa']:,.0f}; {seconds:.0f} s"
 
 
+def contexts(figure: str) -> tuple[float, str]:
+    found = benchmark("decisions_in_contexts.py", "--json")
+    times = dict(found.pop("ms"))
+    if figure != "excess":
+        return times[figure], f"processor {times[figure + ' processor']:.2f} ms"
+    worst = max(found, key=lambda name: found[name]["worst"])
+    return 100 * found[worst]["worst"], f"{worst}; mean {100 * found[worst]['mean']:.2f} %"
+
+
 def counts(law: str) -> tuple[float, str]:
     """A run-stage of counts that depend on the decision, over that of Bernoulli demand."""
     result = benchmark("counts.py", "--runs", "50", "--horizon", "100")

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 
 import postgrad as pg
+from postgrad.problem.contexts import InContext
 
 
 def normal(x, theta):
@@ -104,3 +105,15 @@ def noisier(x, theta):  # a spread that depends on the decision
 
 def uniform(x, theta):  # a support that depends on theta
     return dist.Uniform(0.0, theta + x)
+
+
+# A model of terms, one of which depends on the decision, in a context.
+TERMS = pg.models.Predictor(
+    level=pg.models.Level(1.0, 2.0),
+    weekday=pg.models.Categorical(3),
+    price=pg.models.Feature(lambda x, z: x * z["promo"]),
+)
+REGRESSIONS = [
+    (pg.beliefs.Regression(model, scale=0.7), InContext(model, {"weekday": 1, "promo": 0.5}))
+    for model in (pg.models.Normal(TERMS), pg.models.LogNormal(TERMS))
+]

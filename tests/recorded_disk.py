@@ -29,18 +29,21 @@ import numpy as np
 from test_store import batch, saved
 
 from postgrad.errors import StoreError
-from postgrad.store import Database, Store, database
+from postgrad.store import Database, Issue, Store, database
 from postgrad.store.guards import opened_file
 
-STREAMS = ("main", "other")
+STREAMS, ISSUED = ("main", "other"), "issued by "
 SECTOR = 512
 FILES = {"d": "", "l": "-wal", "m": "-acknowledged", "j": "-journal"}
 HEAD = struct.Struct("<ccqI")
 
 
 def plan(rng, count):
-    """Commits, and the ids in each stream before the first and after each of them."""
-    ids, number = {name: [] for name in STREAMS}, 0
+    """Commits, and the ids in each stream before the first and after each of them.
+
+    Under `ISSUED` and its name, those of the decisions that it has issued.
+    """
+    ids, number = {each: [] for name in STREAMS for each in (name, ISSUED + name)}, 0
     commits, states = [], [{}]
     for place in range(count):
         name = STREAMS[int(rng.integers(2))]
@@ -53,13 +56,21 @@ def plan(rng, count):
             ids[name] = ids[name][:kept]
         elif draw < 0.16:
             commits.append(("reopen",))
+        elif draw < 0.4:
+            commits.append(("issue", name, f"for {place}"))
+            ids[ISSUED + name] = [*ids[ISSUED + name], f"for {place}"]
         else:
             new = [f"id {number + i}" for i in range(int(rng.integers(1, 5)))]
             number += len(new)
             commits.append(("append", name, new))
             ids[name] = ids[name] + new
-        states.append({n: list(ids[n]) for n in STREAMS[: min(place + 1, 2)]})
+        created = STREAMS[: min(place + 1, 2)]
+        states.append({each: ids[each] for n in created for each in (n, ISSUED + n)})
     return commits, states
+
+
+def issue(name):
+    return Issue(name, 0, 0.0, None, name.encode())
 
 
 def append(store, names):
@@ -84,6 +95,8 @@ def work(path, commits, acknowledge):
                 store.create("settings", saved(0))
             elif what == "go back":
                 store.go_back(store.load(), saved(details[1]), None)
+            elif what == "issue":
+                store.issue(store.load(), issue(details[1]))
             else:
                 append(store, details[1])
         acknowledge(number)
@@ -99,7 +112,9 @@ def found_in(path):
             head = store.load()
             store.verify(head)
             ids[name] = [entry.id for _, entry in store.batches(1, head.saved.stage)]
+            ids[ISSUED + name] = [one.id for one in store.issues()]
             wrong += head.saved != saved(len(ids[name]))
+            wrong += any(store.issued(one) != issue(one) for one in ids[ISSUED + name])
     return ids, wrong
 
 
@@ -124,7 +139,7 @@ def judge(path, states, last, total):
     total["counted twice"] += any(len(set(names)) < len(names) for names in ids.values())
     total["wrong"] += ids not in allowed or bool(wrong)
     total["wrong afterwards"] += bool(wrong_again) or again != {
-        **ids, "main": [*ids.get("main", ()), "one more"],
+        f"{ISSUED}main": [], **ids, "main": [*ids.get("main", ()), "one more"],
     }  # fmt: skip
     total["commits under way that count"] += ids != states[last]
 

@@ -156,9 +156,9 @@ case("beliefs/Grid/forgetting", by_steps, lambda: grid(forget=0.9), poisson, COU
 case("beliefs/Grid/5000 points", by_agent, lambda: pg.beliefs.Grid(MANY), exponential, POSITIVE)
 case("beliefs/Grid/product", by_steps, lambda: pg.beliefs.Grid(PRODUCT), mean_and_scale, REALS)
 case(
-    "beliefs/Adaptive/normal",
+    "beliefs/Mixture/normal",
     by_steps,
-    lambda: pg.beliefs.Adaptive(grid(forget=1.0), (1.0, 0.8)),
+    lambda: pg.beliefs.Mixture([grid(forget=1.0), grid(forget=0.8)]),
     normal,
     REALS,
 )

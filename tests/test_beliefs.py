@@ -10,6 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from belief_models import (
+    REGRESSIONS,
     bernoulli,
     binomial,
     categorical,
@@ -69,8 +70,8 @@ PAIRS = pg.beliefs.product_grid(
 
 # (belief, model) pairs, several for each class; what takes long to make is a function
 CASES = {
-    pg.beliefs.Adaptive: [
-        (pg.beliefs.Adaptive(pg.beliefs.Grid(POINTS, PRIOR, forget=1.0), (1.0, 1.0)), normal)
+    pg.beliefs.Mixture: [
+        (pg.beliefs.Mixture([pg.beliefs.Grid(POINTS, PRIOR, forget=r) for r in (1.0, 1.0)]), normal)
     ],
     pg.beliefs.Grid: [
         (pg.beliefs.Grid(POINTS), normal),
@@ -135,7 +136,7 @@ CASES = {
         )
     ],
     pg.beliefs.Particles: [
-        (bound(lambda: pg.beliefs.Particles(dist.Normal(3.0, 2.0), 100), student), student),
+        (bound(lambda: pg.beliefs.Particles(dist.Normal(3.0, 2.0), 100), student), student)
     ],
     pg.beliefs.Langevin: [
         (bound(lambda: pg.beliefs.Langevin(dist.Normal(3.0, 2.0), 50), normal), normal)
@@ -151,11 +152,10 @@ CASES = {
     pg.beliefs.PosteriorMean: [
         (pg.beliefs.PosteriorMean(pg.beliefs.Grid(POINTS, PRIOR)), exponential),
         (pg.beliefs.PosteriorMean(pg.beliefs.Gamma(2.0, 0.5)), poisson),
-        (
-            bound(lambda: pg.beliefs.Grid(MANY), exponential, pg.beliefs.PosteriorMean),
-            exponential,
-        ),  # by draws
+        # by draws
+        (bound(lambda: pg.beliefs.Grid(MANY), exponential, pg.beliefs.PosteriorMean), exponential),
     ],
+    pg.beliefs.Regression: REGRESSIONS,
     pg.beliefs.Separate: [
         (pg.beliefs.Separate(pg.beliefs.Grid(POINTS, PRIOR), 2), pg.Items(normal))
     ],
@@ -318,7 +318,8 @@ def test_fixed_arrays_do_not_change(belief, model):
 
 
 def test_arrays_that_batches_leave_alone_are_fixed():
-    belief = pg.beliefs.Adaptive(pg.beliefs.Grid({"a": POINTS}, PRIOR, forget=1.0), (1.0, 0.9))
+    members = [pg.beliefs.Grid({"a": POINTS}, PRIOR, forget=rate) for rate in (1.0, 0.9)]
+    belief = pg.beliefs.Mixture(members)
     marks = fixed_leaves([{"b": belief}, 3.0, POINTS])
     assert marks[1:] == [False, False]
     grid, marks = belief.beliefs, marks[0]["b"]

@@ -36,7 +36,7 @@ def log_mixture(belief, model, x, y):
 
 @eqx.filter_jit
 def update(belief, model, x, batch):
-    return belief.update(model, x, batch)
+    return belief.advance(1.0).update(model, x, batch)
 
 
 def learn(belief, model, data):

@@ -33,7 +33,7 @@ def draws(belief, key, count):
 
 @eqx.filter_jit
 def update(belief, model, x, batch, weight=None):
-    return belief.update(model, x, batch, weight)
+    return belief.advance(1.0).update(model, x, batch, weight)
 
 
 def posterior(concentration=1.5):

@@ -29,6 +29,7 @@ def check_backtesting(scope, out):
 def check_beliefs(scope, out):
     assert not scope["agent"].belief.exact
     assert 1.0 <= scope["agent"].decision <= 10.0
+    assert scope["belief"].probabilities.argmax() == 4
 
 
 def check_comparing(scope, out):
@@ -41,6 +42,13 @@ def check_comparing(scope, out):
     assert scope["comparison"].regrets["saa"][:, -1].mean() == pytest.approx(0.427, abs=0.15)
     assert scope["comparison"].at_the_end("saa").verdict == "better"
     assert "mine" in second
+
+
+def check_contexts(scope, out):
+    decision, low, high = map(float, re.findall(r"\d+\.?\d*", out))
+    assert decision == pytest.approx(130.0)  # all that the truck holds
+    assert low < 90.0 + 1.5 * 33.0 + 5.0 < high  # 6 times the normal quantile of 8/9 is 7.3
+    assert scope["agent"].issued("day 7").stage == 7
 
 
 def check_deciding(scope, out):
@@ -63,11 +71,27 @@ def check_pooling(scope, out):
     assert float(scope["new"].belief.mean()) > 16.0  # it has seen 14, the others 20
 
 
+def check_regression(scope, out):
+    order = float(out.split()[0])
+    assert 25.0 < order < 60.0  # the best order for 44 sold in the mean is about 48
+    effect, error = (scope["agent"].belief.mean()["promo"], scope["agent"].belief.spread()["promo"])
+    assert abs(float(effect) - 0.5) < 4 * float(error) < 1.0
+
+
 def check_risk(scope, out):
     """The numbers in the comment of the example."""
     (said,) = re.findall(r"# ([\d.]+) and ([\d.]+)\n", examples("risk")[0])
     found = [float(line.split()[-1]) for line in out.splitlines()]
     assert found == pytest.approx([float(number) for number in said], abs=0.05)
+
+
+def check_whole_numbers(scope, out):
+    """The numbers in the comment of the example."""
+    (said,) = re.findall(
+        r"# ([\d.]+), between ([\d.]+) and ([\d.]+)\n", examples("whole-numbers")[0]
+    )
+    found = [float(number) for number in re.findall(r"\d+\.\d+", out)]
+    assert found == [float(number) for number in said]
 
 
 @pytest.mark.sample(2)
@@ -77,7 +101,7 @@ def test_examples_run_and_make_sense(page, tmp_path, monkeypatch, capsys):
     scope = {}
     for example in examples(page):
         exec(compile(example, f"{page}.md", "exec"), scope)
-    globals()[f"check_{page}"](scope, capsys.readouterr().out)
+    globals()[f"check_{page.replace('-', '_')}"](scope, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("page", ELSEWHERE)

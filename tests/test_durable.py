@@ -329,8 +329,8 @@ def test_replay_finds_what_differs(tmp_path, monkeypatch):
     assert agent.replay() == pg.Replay(1, 5, True, None)
     after = agent._stream.after
 
-    def other(before, rows, x):  # as another machine's arithmetic might
-        new = after(before, rows, x)
+    def other(before, rows, x, on):  # as another machine's arithmetic might
+        new = after(before, rows, x, on)
         numbers = np.frombuffer(new.answer).copy()  # the decision comes first
         numbers[0] += 1e-15 if new.stage == 3 else 0
         return new._replace(answer=numbers.tobytes())

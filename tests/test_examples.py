@@ -35,6 +35,7 @@ PLAIN = {
 EXAMPLES = {
     "yaz": ("yaz", 700, 76_190, {"saa": 76_189.75, "normal": 78_157.57, "last-value": 117_228.5}),
     "yaz-weekday": ("yaz", 700, 60_720, {"saa": 60_719.5, "normal": 61_421.59}),
+    "yaz-calendar": ("yaz", 700, 57_900, {"saa": 76_189.75, "last-value": 117_228.5}),
     "yaz-capacity": ("yaz", 700, 87_006, {"normal": 87_514.52, "last-value": 117_740.02}),
     "onlineretail-orders": (
         "onlineretail", 7350, 22_391, {"saa": 23_866, "normal": 23_666.09, "last-value": 37_170},
@@ -46,6 +47,7 @@ EXAMPLES = {
 HINDSIGHT = {
     "yaz": 75_093,
     "yaz-weekday": 57_903.5,
+    "yaz-calendar": 75_093,
     "yaz-capacity": 86_345.25,
     "onlineretail-orders": 22_598,
     "onlineretail-units": 704_507,

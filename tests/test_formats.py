@@ -23,7 +23,7 @@ from postgrad.agent.changes import versions
 from postgrad.records import stream_events
 from postgrad.spec import load
 from postgrad.spec.spec_agents import SpecAgents
-from postgrad.store import schema
+from postgrad.store import Database, Issue, Store, schema
 from postgrad.store.changes import migrations
 from postgrad.store.recovery import check, recover
 from postgrad.store.recovery.checking import Checked
@@ -101,6 +101,43 @@ def test_corrections_and_changes_of_a_file_are_on_record(tmp_path):
         agent.verify()
 
 
+def rows_of(path, *columns):
+    """Some columns of all states and batches, and all events, as they are in the file."""
+    states, batches = (", ".join(names) for names in columns)
+    connection = sqlite3.connect(path)
+    tables = (
+        f"SELECT {states} FROM heads", f"SELECT {states} FROM checkpoints",
+        f"SELECT {batches} FROM batches", "SELECT * FROM events", "SELECT * FROM array_headers",
+    )  # fmt: skip
+    found = [connection.execute(select).fetchall() for select in tables]
+    connection.close()
+    return found
+
+
+def test_states_and_batches_of_format_3_stay_bit_for_bit(tmp_path):
+    """They get columns, for contexts and issued decisions, and chains stay as they are."""
+    path = file_of("3", tmp_path)
+    states = (
+        "stream", "stage", "commits", "chain", "events", "fixed_since",
+        "header", "state", "report_header", "report", "counters",
+    )  # fmt: skip
+    batches = ("place", "stream", "id", "time", "x", "rows", "answer", "alarm", "chain")
+    before = rows_of(path, states, batches)
+    assert min(map(len, before)) > 0
+    with Database(path) as database:
+        for name in database.streams():
+            store = Store(database, name)
+            store.verify(head := store.load())
+            assert (head.issued, store.last_issued()) == (0, None)
+            store.issue(head, Issue("first", 3, 1.0, None, bytes(24)))
+            assert store.issued("first") == store.last_issued()
+    after = rows_of(path, states, (*batches, "context"))
+    commits = states.index("commits")
+    before[0] = [(*row[:commits], row[commits] + 1, *row[commits + 1 :]) for row in before[0]]
+    before[2] = [(*row, None) for row in before[2]]
+    assert after == before
+
+
 def test_the_file_of_a_specification_goes_on(tmp_path):
     path = file_of("3-shop", tmp_path)
     with SpecAgents(load(FORMATS / "shop.toml"), path) as agents:
@@ -108,6 +145,29 @@ def test_the_file_of_a_specification_goes_on(tmp_path):
         decisions = [agents.agent(*stream).decision for stream in agents.streams()]
         assert decisions == [4.130952380952381, 4.928571428571429]
         assert all(agents.agent(*stream).events == () for stream in agents.streams())
+
+
+def test_files_of_adaptive_beliefs_go_on_as_mixtures(tmp_path):
+    """Members were weighed before their past had faded: they are learned again, on record."""
+    members = {
+        "rates": [pg.beliefs.Grid(np.arange(1.0, 9.0), forget=rate) for rate in (1.0, 0.9)],
+        "one rate": [pg.beliefs.Normal(3.0, 5.0, forget=0.9)],
+    }
+    decisions = {"rates": 8.787257994718116, "one rate": 7.371068768075391}
+    problem, _, options = parts()["grid"]
+    with pg.Database(file_of("3-adaptive", tmp_path)) as database:
+        for name, beliefs in members.items():
+            belief = pg.beliefs.Mixture(beliefs)
+            agent = pg.Agent(problem, belief, 0.0, path=database, name=name, **options)
+            assert (agent.stage, agent.decision) == (3, decisions[name])
+            assert [event.kind for event in agent.events] == ["relearned"]
+            afresh = pg.Agent(problem, belief, 0.0, **options)
+            for stage, record in enumerate(agent.history()):
+                afresh.observe(batch(stage), x=record.x)
+            for found, expected in zip(*map(numbers, (agent.belief, afresh.belief)), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-9)
+            agent.observe(batch(3), id="3")
+            agent.verify()
 
 
 def test_a_replaced_search_begins_anew_on_record(tmp_path, monkeypatch):
@@ -236,9 +296,10 @@ def contents(folder):
     return {path.name: found for path in files if (found := path.read_bytes())}
 
 
-# Batches of format 2 stay as they are, and are checked when they are read.
+# Batches of formats 2 and 3 stay as they are, and are checked when they are read.
 @pytest.mark.parametrize(
-    ("name", "table"), [("1-first", "heads"), ("1-first", "batches"), ("2-search", "heads")]
+    ("name", "table"),
+    [("1-first", "heads"), ("1-first", "batches"), ("2-search", "heads"), ("3", "heads")],
 )
 def test_damaged_files_of_earlier_formats_are_left_as_they_are(tmp_path, name, table):
     path = damaged(file_of(name, tmp_path), table, tmp_path / "damaged")
@@ -252,30 +313,32 @@ def test_damaged_files_of_earlier_formats_are_left_as_they_are(tmp_path, name, t
     assert contents(path.parent) == before
 
 
-def test_a_check_does_not_rewrite_an_earlier_format(tmp_path):
-    path = file_of("2-search", tmp_path)
-    before = contents(tmp_path)
-    assert check(path) == Checked(dict.fromkeys(parts(), 3), ())
+@pytest.mark.parametrize("name", ["2-search", "3"])
+def test_a_check_does_not_rewrite_an_earlier_format(tmp_path, name):
+    path = file_of(name, tmp_path)
+    before, streams = contents(tmp_path), {*parts(), *(["changed"] if name == "3" else [])}
+    assert check(path) == Checked(dict.fromkeys(streams, 3), ())
     assert recover(path).folder is None
     assert contents(tmp_path) == before
 
 
-def test_earlier_formats_on_a_disk_that_cannot_be_written_to(tmp_path, monkeypatch):
-    path = file_of("2-search", tmp_path)
+@pytest.mark.parametrize("name", ["2-search", "3"])
+def test_earlier_formats_on_a_disk_that_cannot_be_written_to(tmp_path, monkeypatch, name):
+    path = file_of(name, tmp_path)
     before = contents(tmp_path)
     monkeypatch.setattr(migrations, "is_writable", lambda path: False)
-    with pytest.raises(errors.StoreError, match=r"its format, 2, .*permissions"):
+    with pytest.raises(errors.StoreError, match=rf"its format, {name[0]}, .*permissions"):
         pg.Database(path)
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["1-first", "2-search"])
+@pytest.mark.parametrize("name", ["1-first", "2-search", "3"])
 def test_two_that_open_an_earlier_format_at_once(tmp_path, name):
     path = file_of(name, tmp_path)
     with ThreadPoolExecutor(4) as pool:
         databases = list(pool.map(pg.Database, [path] * 4))
     for database in databases:
-        assert database.streams() == list(parts())
+        assert database.streams()[: len(parts())] == list(parts())
         database.close()
     with make(path, "grid") as agent:
         agent.verify()
@@ -287,9 +350,9 @@ def test_kinds_of_events_have_words():
         assert "after stage 2" in str(log.all[0])
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_damaged_number_of_the_format_is_recovered(tmp_path, version):
-    """One bit makes format 3 an earlier one, by its number."""
+    """Damage makes the present format an earlier one, by its number."""
     path = tmp_path / "a.db"
     fill(str(path), 3)[0].database.close()
     with path.open("r+b") as file:

@@ -52,7 +52,8 @@ def bound(belief, model, x=1.0, **options):
 @eqx.filter_jit
 def update(belief, model, x, batch, weight=None):
     x, batch = jnp.asarray(x), jnp.asarray(batch)
-    return belief.update(model, x, batch, None if weight is None else jnp.asarray(weight))
+    weight = None if weight is None else jnp.asarray(weight)
+    return belief.advance(1.0).update(model, x, batch, weight)
 
 
 @eqx.filter_jit
@@ -70,7 +71,7 @@ def scan(belief, model, xs, batches):
     """One batch after the other, in one compiled program."""
 
     def one(belief, data):
-        return belief.update(model, *data), None
+        return belief.advance(1.0).update(model, *data), None
 
     return jax.jit(lambda b, xs, ys: lax.scan(one, b, (xs, ys))[0])(belief, xs, batches)
 

@@ -36,6 +36,12 @@ visitors = pg.Problem(
     lambda x, xi: -x * xi, lambda x, theta: dist.Poisson(40.0 * jax.nn.sigmoid(theta - x))
 )
 
+# A price, in the context of what the goods cost and how the market responds.
+in_market = pg.Problem(
+    cost=lambda x, xi, z: -(x - z["goods"]) * xi,
+    model=lambda x, theta, z: dist.Normal(theta - z["response"] * x, 1.0),
+).at({"goods": jnp.asarray(0.5), "response": jnp.asarray(2.0)})
+
 # (instance, H(x, theta) in closed form, x)
 PROBLEMS = {
     "1d-independent": (
@@ -71,6 +77,11 @@ PROBLEMS = {
     "poisson-dependent": (
         Finite(visitors),
         lambda x, theta: -40 * x * jax.nn.sigmoid(theta - x),
+        jnp.asarray(1.7),
+    ),
+    "context-dependent": (
+        Finite(in_market),
+        lambda x, theta: -(x - 0.5) * (theta - 2.0 * x),
         jnp.asarray(1.7),
     ),
 }

@@ -28,7 +28,7 @@ from postgrad.spec.tables import parquet
 from postgrad.spec.tables.files import rows
 from postgrad.spec.tables.output_files import text_cell
 from postgrad.store import Database
-from postgrad.store.checksum import digest
+from postgrad.store.batch_rows import chained
 from postgrad.store.commit_marker import CommitMarker
 
 __all__ = ["shop"]  # a fixture
@@ -113,7 +113,8 @@ def forged(path, table, column, value):
         *fields, _ = database.row(f"SELECT * FROM {table} WHERE {key} = ?", row)
         if table == "batches":
             (before,) = database.row("SELECT chain FROM batches WHERE place = ?", row - 1)
-            chain = digest(before, row, *fields[2:])
+            *fields, _, context = database.row("SELECT * FROM batches WHERE place = ?", row)
+            chain = chained(before, row, *fields[2:], context)
             database.rows("UPDATE batches SET chain = ? WHERE place = ?", chain, row)
             database.rows("UPDATE heads SET chain = ? WHERE stream = ?", chain, fields[1])
             table, key, row = "heads", "stream", fields[1]
@@ -145,6 +146,7 @@ FORGED = {
         "answer": ["x", b"", b"x" * 8],
         "alarm": ["", "[]", "{}", b"x"],
         "id": [b"x"],
+        "context": ["", "{", b"x"],
     },
 }
 FORGED_VALUES = [

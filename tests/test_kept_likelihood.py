@@ -117,10 +117,10 @@ def data(model):
 
 
 @eqx.filter_jit
-def fill(evidence, model, rows, memory=None):
+def fill(evidence, model, rows, forget=None):
     for x, batch, weight in rows:
-        if memory is not None:
-            evidence = evidence.faded(memory)
+        if forget is not None:
+            evidence = evidence.faded(forget)
         evidence = evidence.add(model, Batch(x, batch, weight))
     return evidence
 
@@ -147,18 +147,18 @@ def value(evidence, model, theta):
 
 
 @eqx.filter_jit
-def values(evidence, model, thetas, memory=None):
+def values(evidence, model, thetas, forget=None):
     """What the evidence says at each theta, and what it should."""
     rows = data(model)
-    full = fill(evidence, model, rows, memory)
-    forget = 1.0 if memory is None else memory.forget
+    full = fill(evidence, model, rows, forget)
+    forget = 1.0 if forget is None else forget
     said = jax.vmap(lambda theta: full.log_likelihood(model, theta))(thetas)
     return said, jax.vmap(lambda theta: brute_force(model, rows, theta, forget))(thetas)
 
 
-def assert_right(evidence, model, thetas, memory=None):
+def assert_right(evidence, model, thetas, forget=None):
     some = jax.tree.map(lambda leaf: jnp.asarray(leaf)[5:12], thetas)
-    said, exact = values(evidence, model, some, memory)
+    said, exact = values(evidence, model, some, forget)
     np.testing.assert_allclose(said, exact, rtol=1e-9, atol=1e-7)
 
 
@@ -189,7 +189,7 @@ def test_observation_models_are_the_likelihood():
 
 @pytest.mark.parametrize("model", [moved_mean, heavy])
 def test_evidence_fades(model):
-    assert_right(empty(model, REALS), model, REALS, Memory(0.8))
+    assert_right(empty(model, REALS), model, REALS, jnp.asarray(0.8))
 
 
 def test_both_forms_have_the_same_slope():
@@ -291,9 +291,9 @@ def test_rows_without_weight_take_no_room():
 
 
 def test_rows_that_have_faded_make_room():
-    history, x, memory = fresh(), jnp.asarray(1.0), Memory(0.5)
+    history, x, forget = fresh(), jnp.asarray(1.0), jnp.asarray(0.5)
     for i in range(history.capacity // 4):
-        history = fill(history, heavy, [(x, np.arange(4.0) + i, None)], memory)
+        history = fill(history, heavy, [(x, np.arange(4.0) + i, None)], forget)
     assert room(history) == 0
     before = value(history, heavy, jnp.asarray(60.0))
     history = with_room(history, 8)
@@ -306,7 +306,7 @@ def test_rows_that_have_faded_make_room():
 def test_types_do_not_change():
     for model, thetas in (FAMILIES[1], OTHERS[1]):
         evidence = empty(model, thetas)
-        added = fill(evidence, model, [(jnp.asarray(0.5), jnp.ones(2), None)], Memory(0.9))
+        added = fill(evidence, model, [(jnp.asarray(0.5), jnp.ones(2), None)], jnp.asarray(0.9))
         assert jax.tree.map(jax.typeof, evidence) == jax.tree.map(jax.typeof, added)
 
 

@@ -29,7 +29,15 @@ def atoms(order, theta):
 CASES = {
     "normal": (lambda order, theta: dist.Normal(theta, 3.0), pg.beliefs.Normal(10.0, 5.0)),
     "grid": (logistic, pg.beliefs.Grid(jnp.linspace(5.0, 26.0, 2001))),
-    "adaptive": (logistic, pg.beliefs.Adaptive(pg.beliefs.Grid(jnp.arange(9.0), forget=1.0))),
+    "mixture": (
+        logistic,
+        pg.beliefs.Mixture(
+            [
+                pg.beliefs.Grid(jnp.arange(9.0), forget=rate)
+                for rate in (1.0, 0.99, 0.98, 0.96, 0.92)
+            ]
+        ),
+    ),
     "gaussian": (logistic, pg.beliefs.Gaussian(10.0, 5.0)),
     "particles": (logistic, pg.beliefs.Particles(dist.Normal(10.0, 5.0))),
     "process": (atoms, pg.beliefs.DirichletProcess(dist.Normal(15.0, 5.0), 2.0)),

@@ -23,11 +23,12 @@ def demand(x, theta):
 
 
 PROBLEM = pg.Problem(Mismatch(jnp.asarray(4.0), jnp.asarray(1.0)), demand, pg.feasible.Box(0, 50))
-GRID = pg.beliefs.Grid(np.linspace(1.0, 20.0, 12), forget=0.98)
+LEVELS = np.linspace(1.0, 20.0, 12)
+GRID = pg.beliefs.Grid(LEVELS, forget=0.98)
 BELIEFS = {
     "grid": GRID,
     "gaussian": pg.beliefs.Gaussian(10.0, 5.0),
-    "rates": pg.beliefs.Adaptive(GRID, (1.0, 0.9)),
+    "rates": pg.beliefs.Mixture([pg.beliefs.Grid(LEVELS, forget=rate) for rate in (1.0, 0.9)]),
 }
 POOL = pg.Pool(0.5)
 ITEMS = ("milk", "bread", "eggs")

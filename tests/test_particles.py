@@ -67,7 +67,7 @@ def bound(belief, model):
 
 @eqx.filter_jit
 def update(belief, model, x, batch, weight=None, key=None):
-    return belief.update(model, x, batch, weight, key)
+    return belief.advance(1.0).update(model, x, batch, weight, key)
 
 
 @eqx.filter_jit

@@ -65,11 +65,15 @@ def test_a_grid_borrows_the_law_of_the_others():
     np.testing.assert_allclose(found, posterior / posterior.sum(), rtol=1e-9)
 
 
+def rates(member):
+    return pg.beliefs.Mixture([member(rate) for rate in (1.0, 0.9)])
+
+
 BELIEFS = {
     "grid": (pg.beliefs.Grid(POINTS, forget=0.9), level),
     "gaussian": (gaussian(forget=0.9), line),
-    "rates": (pg.beliefs.Adaptive(pg.beliefs.Grid(POINTS, forget=1.0), (1.0, 0.9)), level),
-    "rates of gaussians": (pg.beliefs.Adaptive(gaussian(forget=1.0), (1.0, 0.9)), line),
+    "rates": (rates(lambda rate: pg.beliefs.Grid(POINTS, forget=rate)), level),
+    "rates of gaussians": (rates(lambda rate: gaussian(forget=rate)), line),
 }
 
 

@@ -19,7 +19,9 @@ def demand(x, theta):
 BELIEFS = {
     "normal": lambda level: pg.beliefs.Normal(level, 5.0),
     "grid": lambda level: pg.beliefs.Grid(np.linspace(level - 5.0, level + 9.0, 40)),
-    "adaptive": lambda level: pg.beliefs.Adaptive(pg.beliefs.Normal(level, 5.0, forget=1.0)),
+    "mixture": lambda level: pg.beliefs.Mixture(
+        [pg.beliefs.Normal(level, 5.0, forget=rate) for rate in (1.0, 0.99, 0.98, 0.96, 0.92)]
+    ),
 }
 
 

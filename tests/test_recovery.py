@@ -83,7 +83,7 @@ def test_a_backup_without_its_log_is_noticed(tmp_path):
     agent.close()
     shutil.copy(tmp_path / "backup.db", copy)
     shutil.copy(f"{path}-acknowledged", f"{copy}-acknowledged")
-    with pytest.raises(errors.StoreError, match="3 acknowledged batches are missing"):
+    with pytest.raises(errors.StoreError, match=r"3 acknowledged batches .* are missing"):
         make(copy)
     (told,) = recover(copy).streams
     assert (told.kept, told.missing) == (2, 3)

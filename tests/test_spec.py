@@ -47,7 +47,10 @@ def changed(**changes):
 def test_examples_are_right(path):
     setup = build(load(path), load(path).data.item_names or ("a", "b"))
     assert setup.joint == (path.stem == "yaz-capacity")
-    algorithm = pg.BayesianSGD(setup.problems[0], **setup.options)
+    problem = setup.problems[0]
+    if setup.context is not None:
+        problem = problem.at(setup.context)
+    algorithm = pg.BayesianSGD(problem, **setup.options)
     assert algorithm.init(setup.belief, setup.starts[0]).x.shape == setup.starts[0].shape
 
 

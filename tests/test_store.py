@@ -234,7 +234,7 @@ def test_damaged_definition_is_noticed(tmp_path):
     connection.execute("UPDATE sqlite_schema SET sql = replace(sql, 'id TEXT', 'id REAL')")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="definitions of batches are damaged"):
+    with pytest.raises(StoreError, match="definitions of batches, decisions are damaged"):
         Store(Database(path), "main")
 
 

@@ -13,7 +13,7 @@ from postgrad.store import Database, Store, schema
     ("version", "words"),
     [
         (schema.VERSION + 1, "is newer than this postgrad's.*install a newer postgrad"),
-        (schema.VERSION - 1, "definitions of checkpoints, events, heads are damaged"),
+        (schema.VERSION - 1, "definitions of batches, .*decisions, heads are damaged"),
         (0, "is none that postgrad has written"),
     ],
 )

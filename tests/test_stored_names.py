@@ -14,7 +14,7 @@ from postgrad.records.outlook import Outlook
 from postgrad.records.surprise import Surprise
 
 ROOMS = (
-    "algorithm", "beliefs", "distributions", "monitoring", "numerics", "problem",
+    "algorithm", "beliefs", "distributions", "models", "monitoring", "numerics", "problem",
     "research.problems", "spec.parts",
 )  # fmt: skip
 

@@ -165,7 +165,7 @@ def marginals(belief: Any, nodes: np.ndarray = NODES) -> Support:
     if isinstance(belief, kinds.Beta):
         a, b = np.asarray(belief.concentration1), np.asarray(belief.concentration0)
         return _quantile(stats.beta(a, b), nodes), weights
-    if isinstance(belief, kinds.Adaptive):
+    if isinstance(belief, kinds.Mixture):
         locs, scales = np.asarray(belief.beliefs.loc), np.asarray(belief.beliefs.scale)
         shares = np.asarray(belief.probabilities)
         points = [_normal(m, s, nodes) for m, s in zip(locs, scales, strict=True)]

@@ -24,7 +24,9 @@ def adaptive_change() -> Hard:
         problem=pg.Problem(
             _newsvendor(1.0, 9.0), lambda x, theta: dist.Normal(theta, 5.0), Box(0.0, 1000.0)
         ),
-        belief=lambda: pg.beliefs.Adaptive(pg.beliefs.Normal(50.0, 20.0, forget=1.0)),
+        belief=lambda: pg.beliefs.Mixture(
+            [pg.beliefs.Normal(50.0, 20.0, forget=rate) for rate in (1.0, 0.99, 0.98, 0.96, 0.92)]
+        ),
         starts=[5.0, 60.0, 900.0],
         batch=lambda rng, t, x: rng.normal(50.0 if t < 4 else 100.0, 5.0, 4),
         expected_cost=lambda x, theta: 9 * shortage(x, theta, 5.0) + surplus(x, theta, 5.0),
@@ -41,8 +43,8 @@ def adaptive_bumps() -> Hard:
             model=lambda x, theta: dist.Normal(theta, 0.5),
             feasible=Box(-20.0, 20.0),
         ),
-        belief=lambda: pg.beliefs.Adaptive(
-            pg.beliefs.Normal(0.0, 10.0, forget=1.0), rates=(1.0, 0.9, 0.5, 0.2)
+        belief=lambda: pg.beliefs.Mixture(
+            [pg.beliefs.Normal(0.0, 10.0, forget=rate) for rate in (1.0, 0.9, 0.5, 0.2)]
         ),
         starts=[5.0, -15.0],
         batch=lambda rng, t, x: rng.normal(5.0 if t < 4 else -12.0, 0.5, 4),

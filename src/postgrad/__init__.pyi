@@ -3,6 +3,7 @@
 from . import beliefs as beliefs
 from . import distributions as distributions
 from . import errors as errors
+from . import models as models
 from . import monitoring as monitoring
 from .agent.agent import Agent as Agent
 from .algorithm import descents as descents

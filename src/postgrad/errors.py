@@ -29,6 +29,10 @@ class DecisionError(PostgradError):
     """A decision that is not finite, has the wrong shape or lies outside the feasible set."""
 
 
+class ContextError(PostgradError):
+    """A context that is missing, not finite numbers, or not like the first one."""
+
+
 class FeasibleSetError(PostgradError):
     """A feasible set that is empty or ill defined."""
 

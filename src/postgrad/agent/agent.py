@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
 import numpy as np
+from jaxtyping import PyTree
 
 from postgrad.agent.affordable import affordable
-from postgrad.agent.changes.changing import Changing
+from postgrad.agent.decisions.deciding import Deciding
+from postgrad.agent.decisions.occasions import as_text, from_text, occasion_now, same_context
 from postgrad.agent.explanation import in_short
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.moments import StoredMoments
@@ -18,7 +20,8 @@ from postgrad.agent.shared_parts import shared_parts
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.pooling.pool import Pool
-from postgrad.engine.stream import Snapshot
+from postgrad.engine.occasion import Occasion
+from postgrad.engine.snapshot import Snapshot
 from postgrad.errors import (
     BatchError,
     DuplicateBatchError,
@@ -27,14 +30,16 @@ from postgrad.errors import (
     StoreError,
 )
 from postgrad.monitoring.misspecification import MisspecificationWarning
+from postgrad.problem.contexts import as_context
 from postgrad.problem.problem import Problem
+from postgrad.records.issued import read_issued
 from postgrad.records.stream_events import Correction
 from postgrad.store import Batch, Database, StaleStateError, Store, StreamHead
 
 Read = TypeVar("Read")
 
 
-class Agent(Changing, AbstractContextManager["Agent"]):
+class Agent(Deciding, AbstractContextManager["Agent"]):
     """Keeps one decision good while batches arrive, and says when they do not look like the model.
 
     Every `observe` is one stage of `BayesianSGD`. Bad input raises a typed error from
@@ -57,6 +62,7 @@ class Agent(Changing, AbstractContextManager["Agent"]):
         path: str | os.PathLike[str] | Database | None = None,
         name: str = "main",
         accept_change: bool = False,
+        context: PyTree = None,
         alpha: float = 1e-3,
         budget_ms: float | None = None,
         notes: Any = None,
@@ -74,6 +80,9 @@ class Agent(Changing, AbstractContextManager["Agent"]):
             name: Which of the streams in the file; each has an agent of its own.
             accept_change: Whether cost and feasible set may be others than those of the file, which
                 is then changed: see `change`.
+            context: An example of what is known before a decision, if cost, model or feasible set
+                take that: any PyTree of numbers. Other contexts have its structure, shapes and
+                kinds of numbers.
             alpha: The level of alarms: see `Monitor`.
             budget_ms: How long a stage may take. K is then as large as fits, found by timing two
                 values of it here and now; `iterations` tells what came out. A file remembers it.
@@ -85,13 +94,15 @@ class Agent(Changing, AbstractContextManager["Agent"]):
                 seed.
 
         Raises:
+            ContextError: If the problem takes a context and none is given, or the reverse.
             SettingError: If both budget_ms and iterations are given, or the budget is not positive.
             PriorError: If such beliefs cannot be pooled.
             StoreError: If the file is damaged, or belongs to another problem.
         """
         stream, self._shared = as_name(name, SettingError, "name"), isinstance(path, Database)
         self._database = path if isinstance(path, Database) else Database(path)
-        self._alarms = self._before = None
+        self._alarms = self._before = self._last_issued = None
+        self._context = context
         self._notes, self._moments = notes, StoredMoments()
         self._pool, self._name, self._membership = pool, stream, None
         try:
@@ -104,16 +115,31 @@ class Agent(Changing, AbstractContextManager["Agent"]):
                     with self._database.reading():
                         options["iterations"] = json.loads(kept)["iterations"]
                 elif budget_ms is not None:
-                    options["iterations"] = affordable(problem, belief, x, budget_ms, options)
+                    known = problem if context is None else problem.at(as_context(context))
+                    options["iterations"] = affordable(known, belief, x, budget_ms, options)
                 self._prior, self._alpha, self._options = belief, alpha, options
-                self._work_on(shared_parts(BayesianSGD(problem, **options), belief, x, alpha))
+                policy = BayesianSGD(problem, **options)
+                self._work_on(shared_parts(policy, belief, x, alpha, context))
                 self._take_up(accept_change)
         except BaseException:
             self.close()
             raise
 
-    def observe(self, batch: Any, *, id: str | None = None, x: Any = None) -> np.ndarray:  # noqa: A002
-        """Bayes' rule, then K projected steps.
+    def observe(
+        self,
+        batch: Any,
+        *,
+        id: str | None = None,  # noqa: A002
+        x: Any = None,
+        context: PyTree = None,
+        of: str | None = None,
+        date: Any = None,
+        note: Any = None,
+    ) -> np.ndarray:
+        """Bayes' rule, then K projected steps; with contexts Bayes' rule alone.
+
+        With contexts nothing is assumed about the context of the next decision, so none is sought:
+        see `decide`. A batch that comes late is learned when it comes, in its own context.
 
         Args:
             batch: One observation or several along the leading axis; also a frame with the Arrow
@@ -123,9 +149,19 @@ class Agent(Changing, AbstractContextManager["Agent"]):
                 batch may be delivered twice, and counts once.
             x: The decision in force when the batch arose; the last one issued, if not given. It
                 may lie outside the feasible set, as the past may.
+            context: The context in which the batch arose, like the one that the agent was made
+                with.
+            of: Instead of x and context, the id of the decision under which the batch arose: see
+                `decide`. Several batches may name one.
+            date: When it arose: a date, or a number of units of time. What drifts or is forgotten
+                moves with the time since the latest date; late batches move nothing. One unit
+                passes for each batch without a date.
+            note: What the context was made from, in JSON types: kept with the batch, and told by
+                `Record.context`.
 
         Returns:
-            The new decision. The batch and all that came of it are then stored.
+            The new decision. The batch and all that came of it are then stored. With contexts, the
+            last decision that was issued under an id.
 
         Warns:
             MisspecificationWarning: If the data do not look like the model. The batch counts.
@@ -135,7 +171,9 @@ class Agent(Changing, AbstractContextManager["Agent"]):
             LockInWarning: If the decision has come to where data teach nothing more.
 
         Raises:
-            BatchError: If the batch is empty, not finite numbers or of the wrong shape.
+            BatchError: If the batch is empty, not finite numbers or of the wrong shape, or there is
+                no decision of the id `of`.
+            ContextError: If the context is missing, or not like the first one.
             SupportError: If an observation lies outside the model's support.
             ImpossibleDataError: If no theta explains the batch.
             DuplicateBatchError: If the id was seen before, with other data.
@@ -148,16 +186,20 @@ class Agent(Changing, AbstractContextManager["Agent"]):
         """
         key = None if id is None else as_name(id, BatchError, "id")
         rows = as_rows(batch, self._stream.event_shape)
-        in_force = None if x is None else as_decision(x, self._stream.start.decision.shape)
+        given = None if x is None else as_decision(x, self._stream.start.decision.shape)
         with self._database.lock:
             self._prepare_to_write()
             while True:
+                in_force, on = self._when(given, context, of, date, self._now)
+                text = as_text(on, of, note)
                 known = None if key is None else self._store.find(key)
                 if known is not None:
-                    return self._answered_before(*known, rows, in_force)
+                    return self._answered_before(*known, rows, in_force, text)
                 try:
-                    new = self._past.after(self._now, rows, in_force)
-                    alarm, entry = new.alarm, self._past.entry(new, key, rows, in_force)
+                    if self._stream.contexts.example is not None and in_force is None:
+                        in_force = np.asarray(self.decision)  # on record: no stage has issued it
+                    new = self._past.after(self._now, rows, in_force, on)
+                    alarm, entry = new.alarm, self._past.entry(new, key, rows, in_force, text)
                     renewed = new.fixed_since == new.stage
                     fixed = self._codec.save_fixed(new) if renewed else None
                     saved, events = self._saved(new, self._now), self._other_versions()
@@ -174,19 +216,37 @@ class Agent(Changing, AbstractContextManager["Agent"]):
             warnings.warn(MisspecificationWarning(alarm), stacklevel=2)
         if new.warning is not None:
             warnings.warn(new.warning, stacklevel=2)
-        return new.decision[()]
+        return self.decision
 
-    def prepare(self, batch: Any, *, id: str, x: Any = None) -> None:  # noqa: A002
+    def prepare(
+        self,
+        batch: Any,
+        *,
+        id: str,  # noqa: A002
+        x: Any = None,
+        context: PyTree = None,
+        of: str | None = None,
+        date: Any = None,
+        note: Any = None,
+    ) -> None:
         """Computes, and compiles, the stage of a batch that will be observed: see `observe`.
 
         Inside a transaction, for which other processes wait, `observe` then finds it done. Several
         batches may be prepared, in their order. What is wrong with a batch `observe` will say.
         """
+        del note  # nothing is computed of it
         with self._database.lock, suppress(PostgradError):
             rows = as_rows(batch, self._stream.event_shape)
-            in_force = None if x is None else as_decision(x, self._stream.start.decision.shape)
+            given = None if x is None else as_decision(x, self._stream.start.decision.shape)
             if self._store.find(as_name(id, BatchError, "id")) is None:
-                self._past.prepare(self._now, rows, in_force)
+                in_force, _ = self._when(given, context, of, date, self._now)
+                if self._stream.contexts.example is not None and in_force is None:
+                    in_force = np.asarray(self.decision)
+
+                def when(before: Snapshot) -> Occasion:
+                    return self._when(None, context, of, date, before)[1]
+
+                self._past.prepare(self._now, rows, in_force, when)
 
     def close(self) -> None:
         """Lets go of the file, unless it is shared. What was observed is stored already."""
@@ -194,7 +254,7 @@ class Agent(Changing, AbstractContextManager["Agent"]):
             self._database.close()
 
     def __repr__(self) -> str:
-        return f"Agent({in_short(self._now)}, path={self._database.path!r})"
+        return f"Agent({in_short(self._now, self.decision)}, path={self._database.path!r})"
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -213,19 +273,46 @@ class Agent(Changing, AbstractContextManager["Agent"]):
         alone = self._membership is None or self._membership.is_current()
         return alone and self._store.is_current(self._head)
 
+    def _when(
+        self, x: np.ndarray | None, context: Any, of: str | None, date: Any, before: Snapshot
+    ) -> tuple[np.ndarray | None, Occasion]:
+        """The decision under which a batch arose, if it is named, and the occasion."""
+        if of is None:
+            return x, occasion_now(self._stream, context, date, before.time)
+        if x is not None or context is not None:
+            raise SettingError("of= names the decision and its context: leave x and context out")
+        issue = self._store.issued(as_name(of, BatchError, "of"))
+        if issue is None:
+            raise BatchError(f"there is no decision {of!r}: see decide(..., id={of!r})")
+        shape = self._stream.start.decision.shape
+        with self._database.reading():
+            decided = from_text(self._stream, issue.context)
+            found = read_issued(issue, shape).decision
+        when = occasion_now(self._stream, decided.context, date, before.time)
+        return np.asarray(found), when
+
     def _answered_before(
-        self, stage: int, batch: Batch, rows: np.ndarray, x: np.ndarray | None
+        self,
+        stage: int,
+        batch: Batch,
+        rows: np.ndarray,
+        x: np.ndarray | None,
+        context: str | None,
     ) -> np.ndarray:
         if stage > self.stage:
             self._load()
         # What was corrected since may be delivered again as it was, and as it is.
         known: list[Batch | Correction] = [batch, *self._past.events.corrections(stage)]
         given = None if x is None else x.tobytes()
-        same = rows.tobytes() in [one.rows for one in known] and given in [one.x for one in known]
-        if not same:
+        # With contexts the decision that was in force is on record, also where it was not named.
+        named = given in [one.x for one in known] or (given is None and context is not None)
+        same = rows.tobytes() in [one.rows for one in known] and named
+        if not (same and same_context(batch.context, context)):
             raise DuplicateBatchError(
                 f"batch {batch.id!r} was observed before, at stage {stage}, with other data; if "
                 f"those were wrong, see `Agent.correct`"
             )
+        if self._stream.contexts.example is not None:
+            return self.decision
         with self._database.reading():
             return self._codec.read_answer(batch.answer).decision[()]

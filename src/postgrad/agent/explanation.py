@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 
 from postgrad.agent.moments import moments_of
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.snapshot import Snapshot
+from postgrad.engine.stream import Stream
 from postgrad.records.alarm import Alarm
 from postgrad.records.explanation import (
     Explanation,
@@ -66,8 +67,8 @@ def interval_now(snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray] | None:
     return None if snapshot.info is None else interval_of(snapshot.info.outlook)
 
 
-def in_short(snapshot: Snapshot) -> str:
+def in_short(snapshot: Snapshot, decision: np.ndarray) -> str:
     """The stage and the decision, with one standard deviation of what is not known about it."""
-    text = f"stage={snapshot.stage}, decision={shown(snapshot.decision)}"
+    text = f"stage={snapshot.stage}, decision={shown(decision)}"
     spread = None if snapshot.info is None else np.asarray(snapshot.info.outlook.epistemic)
     return text if spread is None or np.isnan(spread).any() else f"{text} ± {shown(spread, '.2g')}"

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
+from jaxtyping import PyTree
 
 from postgrad.agent.changes.replaying import Past, Replaying
 from postgrad.agent.explanation import explain, interval_now
@@ -15,7 +16,8 @@ from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, Info, State
 from postgrad.beliefs.belief import Belief
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.snapshot import Snapshot
+from postgrad.engine.stream import Stream
 from postgrad.errors import BatchError, SettingError
 from postgrad.monitoring.misspecification import Monitor
 from postgrad.problem.problem import Problem
@@ -44,6 +46,7 @@ class LookingBack:
     _alpha: float
     _options: dict[str, Any]
     _membership: Membership | None
+    _context: PyTree
 
     @property
     def problem(self) -> Problem:
@@ -225,7 +228,7 @@ class LookingBack:
         x = np.asarray(self._past.events.changed(until).details["x"], float)
         policy = BayesianSGD(problem, **self._options)
         x = x.reshape(self._now.decision.shape)
-        parts = shared_parts(policy, self._prior, x, self._alpha)
+        parts = shared_parts(policy, self._prior, x, self._alpha, self._context)
         history = StoredHistory(parts.stream, parts.codec, self._store, until, self._membership)
         history.take_up(self._head)
         return Past(history, parts.codec)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from postgrad.beliefs.belief import Belief
-from postgrad.engine.stream import Snapshot
+from postgrad.engine.snapshot import Snapshot
 from postgrad.records.moments import MOMENTS, Moments
 from postgrad.store import StoredState
 from postgrad.store.array_codec import decode, encode

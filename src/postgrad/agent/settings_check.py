@@ -58,9 +58,11 @@ class Difference(NamedTuple):
         return self.path == "x" or self.path.startswith(_CHANGEABLE)
 
 
-def fingerprint(algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any) -> str:
+def fingerprint(
+    algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any, context: PyTree
+) -> str:
     """The settings of an agent, as JSON."""
-    problem, some = algorithm.problem, _some(belief)
+    problem, some = _in_context(algorithm.problem, context), _some(belief)
     place = on_device(x)
     # Something that each model may produce; the program was compiled when the problem was tried.
     points, places = problem.check_models(place, belief.examples()), _places(problem, place)
@@ -70,14 +72,22 @@ def fingerprint(algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: An
         "points": _lists(points),
         "answers": _lists(answers),
     }
-    return json.dumps({"schema": SCHEMA, **_described(algorithm, belief, x, alpha), "probe": probe})
+    if context is not None:
+        probe["context"] = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(context)]
+    described = _described(algorithm, belief, x, alpha, context)
+    return json.dumps({"schema": SCHEMA, **described, "probe": probe})
 
 
 def differences(
-    settings: str, algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any
+    settings: str,
+    algorithm: BayesianSGD,
+    belief: Belief,
+    x: np.ndarray,
+    alpha: Any,
+    context: PyTree,
 ) -> list[Difference]:
     """How an agent differs from the settings that were stored."""
-    new = _described(algorithm, belief, x, alpha)
+    new = _described(algorithm, belief, x, alpha, context)
     old = migrated(json.loads(settings), new)
     found = []
     for path in {**old["structure"], **new["structure"]}:
@@ -93,8 +103,23 @@ def differences(
         usual = {*_at_default(algorithm, "algorithm"), *_at_default(belief, "belief")}
         found = [new for new in found if new.path in old["structure"] or new.path not in usual]
     if all(difference.changeable for difference in found):  # the same by name; now what they do
-        found += _other_answers(old["probe"], algorithm.problem, belief, x, not found)
+        problem = _in_context(algorithm.problem, _stored_context(old["probe"], context))
+        found += _other_answers(old["probe"], problem, belief, x, not found)
     return found
+
+
+def _in_context(problem: Problem, context: PyTree) -> Problem:
+    return problem if context is None else problem.at(context)
+
+
+def _stored_context(probe: dict[str, Any], like: PyTree) -> PyTree:
+    """The context in which the answers were given; another example may be given today."""
+    if "context" not in probe:
+        return like
+    leaves, structure = jax.tree.flatten(like)
+    each = zip(probe["context"], leaves, strict=True)
+    stored = [on_device(np.asarray(numbers, leaf.dtype)) for numbers, leaf in each]
+    return jax.tree.unflatten(structure, stored)
 
 
 def bound_form(belief: Belief, fixed: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -169,7 +194,9 @@ def in_words(found: list[Difference]) -> str:
     return f"the file was made with other settings: {'; '.join(lines[:5])}{more}. {instead}"
 
 
-def _described(algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any) -> dict[str, Any]:
+def _described(
+    algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any, context: PyTree
+) -> dict[str, Any]:
     structure: dict[str, str] = {}
     numbers: dict[str, list[float]] = {}
     for part, value in {"algorithm": algorithm, "belief": belief, "x": x, "alpha": alpha}.items():
@@ -179,6 +206,9 @@ def _described(algorithm: BayesianSGD, belief: Belief, x: np.ndarray, alpha: Any
             else:
                 structure[path] = f"{found.dtype}{list(found.shape)}"
                 numbers[path] = _summary(found)
+    # Of the example of a context, its parts and not its numbers: any other would do.
+    for place, leaf in jax.tree.flatten_with_path(context)[0]:
+        structure[f"context{jax.tree_util.keystr(place)}"] = f"{leaf.dtype}{list(leaf.shape)}"
     return {"structure": structure, "numbers": numbers}
 
 

@@ -31,16 +31,17 @@ class SharedParts:
         codec: Turns snapshots into what is stored.
     """
 
-    def __init__(self, policy: BayesianSGD, belief: Belief, x: Any, alpha: Any):
+    def __init__(self, policy: BayesianSGD, belief: Belief, x: Any, alpha: Any, context: PyTree):
         """Tries the parts on each other: see `Stream`."""
-        self.stream = Stream(policy, belief, x, alpha)
+        self.stream = Stream(policy, belief, x, alpha, context)
         self.codec = StateCodec(self.stream)
-        self._described = (policy, belief, self.stream.start.decision, alpha)
-        self._given = (policy, belief, x)  # kept: see `_array`
+        start, example = self.stream.start.decision, self.stream.contexts.example
+        self._described = (policy, belief, start, alpha, example)
+        self._given = (policy, belief, x, context)  # kept: see `_array`
         self._told: dict[Hashable, Any] = {}
 
     def once(self, describe: Callable[..., Told], *arguments: str) -> Told:
-        """What a function tells of some texts and of (policy, belief, x, alpha), computed once."""
+        """What a function tells of some texts and of what the parts are made of, computed once."""
         key = (describe, *arguments)
         if key not in self._told:
             self._told[key] = describe(*arguments, *self._described)
@@ -52,7 +53,9 @@ _known: "weakref.WeakValueDictionary[Hashable, SharedParts]" = weakref.WeakValue
 _latest: list[SharedParts] = []
 
 
-def shared_parts(policy: BayesianSGD, belief: Belief, x: Any, alpha: Any) -> SharedParts:
+def shared_parts(
+    policy: BayesianSGD, belief: Belief, x: Any, alpha: Any, context: PyTree = None
+) -> SharedParts:
     """The parts of an agent: those of another one, if there is one that was made alike.
 
     Functions are alike if they are the same object. Everything else is compared by its numbers.
@@ -61,12 +64,12 @@ def shared_parts(policy: BayesianSGD, belief: Belief, x: Any, alpha: Any) -> Sha
         PostgradError: If the parts do not fit each other: see `Stream`.
     """
     try:
-        key: Hashable = (_contents(policy), _contents(belief), _contents(x), _contents(alpha))
+        key: Hashable = tuple(map(_contents, (policy, belief, x, alpha, context)))
         found = _known.get(key)
     except (TypeError, ValueError):  # nothing that can be compared; it may be refused below
         key = found = None
     if found is None:
-        found = SharedParts(policy, belief, x, alpha)
+        found = SharedParts(policy, belief, x, alpha, context)
         if key is not None:
             _known[key] = found
     _latest[:] = [found]

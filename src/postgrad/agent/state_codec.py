@@ -6,6 +6,7 @@ that were renamed in Python.
 """
 
 import functools
+import math
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,14 +19,15 @@ from jaxtyping import Array, PyTree
 
 from postgrad.agent.settings_check import bound_form
 from postgrad.agent.stored_names import field_name
-from postgrad.algorithm.bayesian_sgd import Descended, Learned
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.descents.descent import Course
+from postgrad.algorithm.stage_results import Descended, Learned
 from postgrad.algorithm.surprise import Surprise
 from postgrad.engine.no_report import no_descend_report, no_learn_report
 from postgrad.engine.packing import Layout, Packed
+from postgrad.engine.snapshot import Report, Snapshot
 from postgrad.engine.stage import DescendReport, LearnReport
-from postgrad.engine.stream import Report, Snapshot, Stream
+from postgrad.engine.stream import Stream
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.fixed import fixed_leaves, steps
 from postgrad.numerics.validate import on_device
@@ -34,7 +36,8 @@ from postgrad.store import StoredState
 from postgrad.store.array_codec import Entries, as_bytes, decode, encode, entries_of, header_of
 
 _COUNTERS = struct.Struct("<qddqqqq")
-_WITHOUT = struct.Struct("<q")  # follows the counters if there is something to do without
+# What follows the counters if there is something to do without, or dates: then both.
+_WITHOUT, _DATED = struct.Struct("<q"), struct.Struct("<qd")
 _NOTHING = encode({})[0]
 _LEAF: Any = 0  # any array
 _LEARN = LearnReport(_LEAF, Learned(_LEAF, Surprise(*4 * [_LEAF])))
@@ -67,7 +70,9 @@ class StateCodec:
         counters = _COUNTERS.pack(*snapshot.stall, snapshot.next_look, snapshot.room, rows)
         if snapshot.report is None:
             return StoredState(0, _NOTHING, b"", _NOTHING, b"", counters, 0)
-        if snapshot.without:
+        if not math.isnan(snapshot.time):
+            counters += _DATED.pack(snapshot.without, snapshot.time)
+        elif snapshot.without:
             counters += _WITHOUT.pack(snapshot.without)
         parts = self._of(snapshot.without)
         leaves = jax.tree.leaves(snapshot.belief)
@@ -126,10 +131,10 @@ class StateCodec:
         stored = decode(*(fixed or (_NOTHING, b""))) | decode(saved.header, saved.state)
         told = decode(saved.report_header, saved.report)
         size = _COUNTERS.size
-        if len(saved.counters) not in (size, size + _WITHOUT.size):
+        if len(saved.counters) not in (size, size + _WITHOUT.size, size + _DATED.size):
             raise OtherArraysError(f"{len(saved.counters)} bytes of counters instead of {size}")
         *stall, said, next_look, room, rows = _COUNTERS.unpack(saved.counters[:size])
-        without = _WITHOUT.unpack(saved.counters[size:])[0] if saved.counters[size:] else 0
+        without, time = _without_and_time(saved.counters[size:])
         parts = self._of(without)
         parts.belief.check(stored, [name for name, _ in parts.moving])
         self._test.check(stored, self._test.names)
@@ -149,6 +154,7 @@ class StateCodec:
             room=room,
             fixed_since=saved.fixed_since,
             without=without,
+            time=time,
         )
         if self._is_anew(parts, stored):
             return self._stream.anew(snapshot, issued(saved.stage))
@@ -159,8 +165,7 @@ class StateCodec:
 
     def is_anew(self, saved: StoredState) -> bool:
         """Whether `restore` lets the search begin anew."""
-        counters = saved.counters[_COUNTERS.size :]
-        parts = self._of(_WITHOUT.unpack(counters)[0] if counters else 0)
+        parts = self._of(_without_and_time(saved.counters[_COUNTERS.size :])[0])
         return saved.stage > 0 and self._is_anew(parts, decode(saved.header, saved.state))
 
     def is_of_today(self, answer: bytes) -> bool:
@@ -193,6 +198,14 @@ class StateCodec:
     def read_answer(self, data: bytes) -> Answer:
         """What was kept with a batch; see `records.answer`."""
         return read_answer(data, self._stream.start.decision.shape, self._stream.event_shape)
+
+
+def _without_and_time(data: bytes) -> tuple[int, float]:
+    """What follows the counters: assumptions that are not made, and the latest date."""
+    if len(data) == _DATED.size:
+        without, time = _DATED.unpack(data)
+        return without, time
+    return (_WITHOUT.unpack(data)[0] if data else 0), math.nan
 
 
 class _Parts:

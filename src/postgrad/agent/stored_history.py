@@ -4,17 +4,20 @@ import dataclasses
 import json
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from postgrad.agent.changes.relearning import Relearning
 from postgrad.agent.changes.versions import versions_now
+from postgrad.agent.decisions.occasions import as_text
 from postgrad.agent.pooling.membership import Membership
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs.belief import Belief
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.occasion import Occasion
+from postgrad.engine.snapshot import Snapshot, Solved
+from postgrad.engine.stream import Stream
 from postgrad.monitoring.assumptions import AssumptionFailedError, AssumptionWarning
 from postgrad.records.alarm import Alarm
 from postgrad.records.record import Record
@@ -23,13 +26,15 @@ from postgrad.records.stream_events import RELEARNED
 from postgrad.store import Batch, StaleStateError, Store
 
 Told = TypeVar("Told")
+# The occasion of a batch, given what is known before it.
+When = Callable[[Snapshot], Occasion]
 
 
 class _Stage(NamedTuple):
     """A stage that was computed before its batch was observed."""
 
     before: Snapshot
-    data: tuple[bytes, bytes | None]
+    data: tuple[bytes, bytes | None, str | None]
     after: Snapshot
 
 
@@ -117,7 +122,7 @@ class StoredHistory(Relearning):
         if snapshot.stage < self.events.last_break:
             return self._stream.anew(self.believed(stage, snapshot), self.issued(stage))
         for _, batch in self._store.batches(snapshot.stage + 1, stage):
-            snapshot = self.again(snapshot, batch.rows, batch.x)
+            snapshot = self.again(snapshot, batch.rows, batch.x, batch.context)
         return snapshot
 
     def found_again(self, stage: int, rebind: bool) -> tuple[Snapshot, str | None]:
@@ -139,26 +144,31 @@ class StoredHistory(Relearning):
             return self.snapshot(stage, kept), None
         return self._stream.anew(self.believed(stage, kept), self.issued(stage)), RELEARNED
 
-    def again(self, before: Snapshot, rows: bytes, x: bytes | None) -> Snapshot:
+    def again(
+        self, before: Snapshot, rows: bytes, x: bytes | None, context: str | None
+    ) -> Snapshot:
         """One stage, from a batch as it is stored; see `after`."""
-        return self.after(before, *self._data(rows, x))
+        return self.after(before, *self._data(rows, x), self._occasion(context))
 
-    def prepare(self, now: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> None:
+    def prepare(self, now: Snapshot, rows: np.ndarray, x: np.ndarray | None, when: When) -> None:
         """Compute the stage that follows `now`, or the last one prepared, for `after` to find.
 
         Of a member of a population it is compiled only: the population will be another one.
         """
         if self._membership is not None:
             if self._membership.is_new_size(rows):
-                self._computed(now, rows, x)
+                self._computed(now, rows, x, when(now))
             return
         if self._prepared and self._prepared[0].before is not now:
             self._prepared.clear()
         before = self._prepared[-1].after if self._prepared else now
-        after = self._computed(before, rows, x)
-        self._prepared.append(_Stage(before, _bytes(rows, x), after))
+        on = when(before)
+        after = self._computed(before, rows, x, on)
+        self._prepared.append(_Stage(before, _bytes(rows, x, on), after))
 
-    def after(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
+    def after(
+        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None, on: Occasion
+    ) -> Snapshot:
         """One stage; where an assumption fails, after learning all batches again without it.
 
         See `Stream.after`. Which decisions were in force then is what was answered then.
@@ -168,21 +178,40 @@ class StoredHistory(Relearning):
         """
         if self._prepared:
             stage = self._prepared.popleft()
-            if stage.before is before and stage.data == _bytes(rows, x):
+            if stage.before is before and stage.data == _bytes(rows, x, on):
                 return stage.after
             self._prepared.clear()
-        return self._computed(before, rows, x)
+        return self._computed(before, rows, x, on)
 
-    def _computed(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
+    def _computed(
+        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None, on: Occasion
+    ) -> Snapshot:
         try:
-            return self._after(before, rows, x)
+            return self._after(before, rows, x, on)
         except AssumptionFailedError as failed:
             again = self._learned_again(before.stage, failed.which)
-            new = self._computed(again, rows, before.decision if x is None else x)
+            new = self._computed(again, rows, before.decision if x is None else x, on)
             return new._replace(warning=AssumptionWarning(new.without & ~before.without))
 
+    def solved(self, now: Snapshot, on: Occasion) -> Solved:
+        """The decision for an occasion; without an assumption where that fails: see `Stream.solve`.
+
+        The decision for an occasion is the same whatever was decided before. So what is believed is
+        learned again for this decision alone. A member of a population borrows what the others know
+        by now.
+        """
+        try:
+            return self._stream.solve(self._lent(now), on)
+        except AssumptionFailedError as failed:
+            return self.solved(self._learned_again(now.stage, failed.which), on)
+
     def entry(
-        self, new: Snapshot, name: str | None, rows: np.ndarray, x: np.ndarray | None
+        self,
+        new: Snapshot,
+        name: str | None,
+        rows: np.ndarray,
+        x: np.ndarray | None,
+        context: str | None,
     ) -> Batch:
         """What is kept of a batch, and of what came of it."""
         return Batch(
@@ -192,6 +221,7 @@ class StoredHistory(Relearning):
             rows=rows.tobytes(),
             answer=new.answer,
             alarm=None if new.alarm is None else json.dumps(dataclasses.asdict(new.alarm)),
+            context=context,
         )
 
     def _learned_again(self, stage: int, without: int) -> Snapshot:
@@ -201,8 +231,9 @@ class StoredHistory(Relearning):
             return self._stream.anew(self.believed(stage, snapshot), self.issued(stage))
         for number, batch in self._store.batches(1, stage):
             rows, x = self._data(batch.rows, batch.x)
+            in_force, on = issued if x is None else x, self._occasion(batch.context)
             try:
-                snapshot = self._after(snapshot, rows, issued if x is None else x)
+                snapshot = self._after(snapshot, rows, in_force, on)
             except AssumptionFailedError as failed:
                 return self._learned_again(stage, failed.which)
             issued = self._issued_after(number, batch)
@@ -221,5 +252,7 @@ class StoredHistory(Relearning):
             yield snapshot.belief
 
 
-def _bytes(rows: np.ndarray, x: np.ndarray | None) -> tuple[bytes, bytes | None]:
-    return rows.tobytes(), None if x is None else x.tobytes()
+def _bytes(
+    rows: np.ndarray, x: np.ndarray | None, on: Occasion
+) -> tuple[bytes, bytes | None, str | None]:
+    return rows.tobytes(), None if x is None else x.tobytes(), as_text(on)

@@ -13,7 +13,6 @@ repeated gradient descent       gradient `Partial`
 """
 
 import dataclasses
-import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -24,22 +23,24 @@ from jaxtyping import Array, Float, Int, PyTree
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.descents.as_descent import as_descent
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
-from postgrad.algorithm.descents.newton import Newton
-from postgrad.algorithm.descents.search.search import Search
 from postgrad.algorithm.gradients.automatic import Automatic
 from postgrad.algorithm.gradients.gradient import Gradient
 from postgrad.algorithm.outputs import Issued, Last, Move, Output
 from postgrad.algorithm.policy import Policy, first_stage, initial_decision
 from postgrad.algorithm.risks.mean import Mean
 from postgrad.algorithm.risks.risk import Risk
+from postgrad.algorithm.sample_sizes import sample_sizes, usual_descent
 from postgrad.algorithm.sampled_objective import SampledObjective, has_tails
 from postgrad.algorithm.separable_cost import adds_at, adds_over_coordinates, adds_over_decisions
+from postgrad.algorithm.stage_results import Descended, Learned
 from postgrad.algorithm.surprise import Surprise, surprise
+from postgrad.algorithm.whole_numbers.whole_decision import whole_decision
 from postgrad.beliefs.belief import Belief, check_belief, first
 from postgrad.beliefs.statistics_in_force import statistics_hold
 from postgrad.errors import BatchError, SettingError
 from postgrad.numerics.lattice_keys import purpose
-from postgrad.numerics.validate import as_count, as_key, on_device
+from postgrad.numerics.module import replaced
+from postgrad.numerics.validate import as_count, as_key, as_number, is_concrete, on_device
 from postgrad.problem.batch import Batch
 from postgrad.problem.own_identity import as_of_now
 from postgrad.problem.problem import Decision, Problem
@@ -48,8 +49,6 @@ from postgrad.problem.problem import Decision, Problem
 _OUTPUT, _BELIEF, _SURPRISE, _TRIAL = 1, 2**32 - 1, 2**32 - 2, 2**32 - 3
 # Assumptions, as bits: see `State.only_marginals` and `statistics_hold`.
 ADDS, SUFFICE = 1, 2
-# With fewer draws a stage does not compare places, and takes every step.
-_FEW = 32
 
 
 class State(eqx.Module):
@@ -58,13 +57,15 @@ class State(eqx.Module):
     Attributes:
         stage: t, the number of the stage to come: 1 before the first batch.
         belief: pi_{t-1}; None while a descent is computed that does not read it.
-        x: x_t, the iterate of the descent.
+        x: x_t, the iterate of the descent, which works in the relaxation of the feasible set.
         progress: What the descent remembers.
         output: What is issued, given the iterates so far: the rule and what it remembers.
         only_marginals: Whether the cost adds over the coordinates of xi: see `marginals`.
         additive: Whether the cost adds over the coordinates of x: see `adds_over_decisions`.
         tails: Whether xi is drawn far out as well: see `has_tails`.
         failed: Which assumptions did not hold at some stage so far, as bits; zero if all did.
+        whole: The decision that is issued, where entries of it are whole numbers or the like; None
+            where the feasible set is convex.
     """
 
     stage: Int[Array, ""]
@@ -76,23 +77,12 @@ class State(eqx.Module):
     additive: bool = eqx.field(static=True)
     tails: bool = eqx.field(static=True)
     failed: Int[Array, ""]
+    whole: Decision | None = None
 
     @property
     def decision(self) -> Decision:
-        """What is issued and in force: x_t itself, unless the output says otherwise."""
-        return self.output.decision(self.x)
-
-
-class Learned(NamedTuple):
-    """What learning from a batch tells.
-
-    Attributes:
-        log_predictive: log f_hat_{t-1}(y_j; x_t), how well each observation was foreseen.
-        surprise: Where the batch lies among those that pi_{t-1} foresaw.
-    """
-
-    log_predictive: Float[Array, " D"]
-    surprise: Surprise
+        """What is issued and in force: x_t, unless the output or the feasible set has another."""
+        return self.output.decision(self.x) if self.whole is None else self.whole
 
 
 class Draws(NamedTuple):
@@ -109,18 +99,6 @@ class Draws(NamedTuple):
     size: Float[Array, ""]
     mixture: Belief | None
     wide: tuple[PyTree, Float[Array, " m"]] | None
-
-
-class Descended(NamedTuple):
-    """What a descent tells.
-
-    Attributes:
-        course: How it went: gradients and their noise, curvature, gain.
-        outlook: What is uncertain about the decision, and what it costs not to know.
-    """
-
-    course: Course
-    outlook: Outlook
 
 
 class Info(eqx.Module):
@@ -177,11 +155,10 @@ class BayesianSGD(Policy):
             problem: Cost, model and feasible set.
             gradient: Pathwise where the model allows it, a sum over all values or the score
                 elsewhere, if not given.
-            steps: A descent such as `Search()` (the default) or `SGLD(...)`; a number, a schedule
-                t -> a_t or an optax optimiser for plain projected steps.
+            steps: A descent such as `Search()` (the default); a number, a schedule t -> a_t or an
+                optax optimiser for plain projected steps.
             risk: `Mean()`, if not given.
-            output: What is issued: `Last()` (if not given), `Average()`, `RandomIterate()` or
-                `Perturbed(...)`.
+            output: `Last()` (if not given), `Average()`, `RandomIterate()` or `Perturbed(...)`.
             iterations: K; 6 for a search and 1 for others, if not given.
             samples: Draws for each gradient, or a pair: of theta, and of xi for each of these.
                 4096 = 256 x 16 for a search and 1 for others, if not given. With powers of two the
@@ -194,7 +171,7 @@ class BayesianSGD(Policy):
         """
         self.problem = as_of_now(problem)
         self.gradient = Automatic() if gradient is None else gradient
-        self.descent = _usual(samples) if steps is None else as_descent(steps)
+        self.descent = usual_descent(samples) if steps is None else as_descent(steps)
         self.risk = Mean() if risk is None else risk
         self.output = Last() if output is None else output
         for name, kind, example in (
@@ -207,13 +184,17 @@ class BayesianSGD(Policy):
         if iterations is None:
             iterations = self.descent.usual_iterations
         self.iterations = as_count(iterations, SettingError, "iterations")
-        self.samples = _sizes(samples, self.descent)
+        self.samples = sample_sizes(samples, self.descent)
         if not isinstance(self.risk, Mean) and not self.descent.fixes_draws:
             raise SettingError(
                 f"{self.risk} needs several draws of xi for each of several thetas, which a search "
                 f"has; leave `steps` out"
             )
         self.key = as_key(seed, SettingError)
+
+    def at(self, context: PyTree) -> "BayesianSGD":
+        """The algorithm in a context: that of `problem.at(context)`."""
+        return replaced(self, problem=self.problem.at(context))
 
     def init(self, belief: Belief | None, x: Any) -> State:
         """The state before the first stage, after trying all parts on each other.
@@ -232,20 +213,22 @@ class BayesianSGD(Policy):
         thetas = belief.examples()
         theta = first(thetas)
         self.problem.check(x, thetas)
-        belief = belief.bind(self.problem, x)
-        self.gradient.check(self.problem, x, theta)
+        problem = self.problem.relaxed
+        belief = belief.bind(problem, x)
+        tried = problem.in_trial_contexts(x, thetas)  # what is assumed must hold in all
+        self.gradient.check(problem, x, theta)
         only_marginals = (
             self.descent.fixes_draws
             and self.gradient.along_paths
-            and adds_over_coordinates(self.problem, self.gradient, x, belief)
+            and all(adds_over_coordinates(one, self.gradient, x, belief) for one in tried)
         )
         additive = (
             self.descent.fixes_draws
             and (isinstance(self.risk, Mean) or x.size == 1)
-            and adds_over_decisions(self.problem, self.gradient, x, thetas)
+            and all(adds_over_decisions(one, self.gradient, x, thetas) for one in tried)
         )
         objective = SampledObjective(
-            self.problem,
+            problem,
             self.gradient,
             self.risk,
             None,
@@ -264,6 +247,7 @@ class BayesianSGD(Policy):
             and isinstance(self.risk, Mean)  # others weigh thetas by costs of a few draws each
             and has_tails(objective, x, theta),
             failed=on_device(np.int64(0)),
+            whole=None if self.problem.feasible.values() is None else x,
         )
 
     def step(
@@ -273,6 +257,7 @@ class BayesianSGD(Policy):
         *,
         weight: Float[Array, " D"] | None = None,
         x: Decision | None = None,
+        elapsed: Any = 1.0,
     ) -> tuple[State, Info]:
         """One stage: learn, descend, decide.
 
@@ -281,27 +266,49 @@ class BayesianSGD(Policy):
             batch: y_{t,1}, ..., y_{t,D} along the leading axis.
             weight: How much each observation counts; all once, if not given.
             x: The decision in force when the batch arose; the last one issued, if not given.
+            elapsed: How many units of time have passed since the last batch; see `Belief.advance`.
 
         Raises:
             BatchError: If the batch has no rows.
+            SettingError: If the elapsed time is not a number, zero or more.
         """
         if np.shape(batch)[:1] in ((), (0,)):
             raise BatchError(f"a batch has its rows along the leading axis, got {np.shape(batch)}")
         seen = Batch(state.decision if x is None else x, batch, weight)
-        state, learned = self.learn(state, seen)
+        state, learned = self.learn(state, seen, elapsed)
         state, descended = self.descend(state, seen.size)
         return state, Info(*learned, *descended)
 
-    def learn(self, state: State, batch: Batch) -> tuple[State, Learned]:
-        """Learn: pi_t from pi_{t-1} and the batch, and how the batch was foreseen."""
-        new, log_predictive = self.update(state, batch)
+    def learn(self, state: State, batch: Batch, elapsed: Any = 1.0) -> tuple[State, Learned]:
+        """Learn: pi_t from pi_{t-1}, the time passed and the batch, and how that was foreseen.
+
+        Args:
+            state: The state after stage t - 1.
+            batch: The batch of stage t.
+            elapsed: How many units of time have passed since the last batch.
+        """
+        before = self._advanced(state, elapsed)
+        new, log_predictive = self._learned(before, batch)
         # by mixing, which compiles to far less
         key = purpose(purpose(self.key, state.stage), _SURPRISE)
-        foreseen = surprise(state.belief, self.problem.likelihood, *batch, key)
+        foreseen = surprise(before.belief, self.problem.likelihood, *batch, key)
         return new, Learned(log_predictive, foreseen)
 
-    def update(self, state: State, batch: Batch) -> tuple[State, Float[Array, " D"]]:
-        """pi_t from pi_{t-1} and the batch, and log f_hat_{t-1}(y_j; x_t): see `Learned`."""
+    def update(
+        self, state: State, batch: Batch, elapsed: Any = 1.0
+    ) -> tuple[State, Float[Array, " D"]]:
+        """`learn` without the surprise: pi_t, and log f_hat(y_j; x_t) before it."""
+        return self._learned(self._advanced(state, elapsed), batch)
+
+    def _advanced(self, state: State, elapsed: Any) -> State:
+        """The state when a batch comes, after the time that has passed without data."""
+        if is_concrete(elapsed):
+            expected = "a time, zero or more"
+            as_number(elapsed, SettingError, "elapsed", expected, lambda time: time >= 0)
+        return dataclasses.replace(state, belief=state.belief.advance(elapsed))
+
+    def _learned(self, state: State, batch: Batch) -> tuple[State, Float[Array, " D"]]:
+        """The belief after the batch, and log f_hat(y_j; x_t) before it."""
         likelihood, before = self.problem.likelihood, state.belief
         key = self._key(state.stage, _BELIEF)
         belief, log_predictive = before.predict_and_update(likelihood, batch, key)
@@ -330,7 +337,7 @@ class BayesianSGD(Policy):
         self, draws: Draws, state: State, rows: Float[Array, ""]
     ) -> tuple[State, Descended]:
         """`descend`, given what it takes from the belief; `state.belief` is passed on unread."""
-        problem, t = self.problem, state.stage
+        problem, t = self.problem.relaxed, state.stage
         key_output = self._key(t, _OUTPUT)
 
         # Descend: K projected steps, theta from the posterior, xi from the model at theta.
@@ -350,10 +357,17 @@ class BayesianSGD(Policy):
         a_t = self.descent.step_size(t)
         output = state.output.follow(Move(state.x, x_next, a_t, key_output, problem.feasible))
 
+        whole = state.whole
+        if whole is not None:  # entries are whole numbers or the like: choose these by value
+            on = stage, self.descent, self.problem.feasible
+            around = output.decision(x_next)
+            whole, course, ahead = whole_decision(*on, around, self.output.varies, course, ahead)
+
         failed = state.failed | self._failed(draws, state, x_next)
         new = dataclasses.replace(
-            state, stage=t + 1, x=x_next, progress=progress, output=output, failed=failed
-        )
+            state, stage=t + 1, x=x_next, progress=progress, output=output, failed=failed,
+            whole=whole,
+        )  # fmt: skip
         return new, Descended(course, ahead)
 
     def _failed(self, draws: Draws, state: State, x: Decision) -> Int[Array, ""] | int:
@@ -373,25 +387,3 @@ class BayesianSGD(Policy):
     def _key(self, t: Int[Array, ""], number: int) -> Array:
         """A key for one part of stage t, apart from those that descents derive from (key, t)."""
         return random.fold_in(random.fold_in(self.key, t), np.uint32(number))
-
-
-def _usual(samples: int | tuple[int, int] | None) -> Descent:
-    """A search, if there are draws enough to compare places by them."""
-    total = math.prod(samples) if isinstance(samples, tuple) else samples
-    return Newton() if isinstance(total, int) and total < _FEW else Search()
-
-
-def _sizes(samples: int | tuple[int, int] | None, descent: Descent) -> tuple[int, int]:
-    """How many thetas, and how many draws of xi for each."""
-    if samples is None:
-        return descent.usual_samples
-    if isinstance(samples, tuple) and len(samples) == 2:
-        thetas, draws = (as_count(count, SettingError, "samples") for count in samples)
-        if draws > 1 and not descent.fixes_draws:
-            raise SettingError(f"samples must be one number for steps of this kind, got {samples}")
-        return thetas, draws
-    count = as_count(samples, SettingError, "samples")
-    usual = descent.usual_samples[0]
-    if descent.fixes_draws and 1 < usual < count and count % usual == 0:
-        return usual, count // usual
-    return count, 1

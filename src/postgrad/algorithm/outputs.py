@@ -1,7 +1,7 @@
 """What is issued as the decision, given the iterates x_1, x_2, ... of the descent."""
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import random
@@ -40,7 +40,13 @@ class Output(Module):
 
     The issued decision is in force: the next data arise under it, while the descent goes on from
     its own iterate. `BayesianSGD(problem, output=Average())`.
+
+    Attributes:
+        varies: Whether decisions differ from the best one on purpose. Where they are whole numbers
+            or the like, these are rounded; others are chosen by value.
     """
+
+    varies: ClassVar[bool] = False
 
     @abc.abstractmethod
     def init(self, x: Array) -> Memory:
@@ -100,6 +106,8 @@ class RandomIterate(Output):
     a_t / (a_1 + ... + a_t), which gives those probabilities for every T without knowing T.
     """
 
+    varies: ClassVar[bool] = True
+
     def init(self, x: Array) -> Memory:
         """The sum of step sizes, and the iterate kept."""
         return jnp.zeros(()), x
@@ -127,6 +135,8 @@ class Perturbed(Output):
         SettingError: If size is negative, or decay is not a number from 0 to 1/2: with more the
             variation adds up to too little to learn from.
     """
+
+    varies: ClassVar[bool] = True
 
     size: Float[Array, "..."]
     decay: Float[Array, ""]

@@ -1,6 +1,5 @@
 # The public names of the room, and where each lives: see `postgrad/__init__.pyi`.
 
-from .adaptive import Adaptive as Adaptive
 from .belief import Belief as Belief
 from .conjugate.beta import Beta as Beta
 from .conjugate.conjugate import Conjugate as Conjugate
@@ -16,8 +15,12 @@ from .grid.grid import Grid as Grid
 from .grid.maximum_likelihood import MaximumLikelihood as MaximumLikelihood
 from .grid.product_grid import product_grid as product_grid
 from .known import Known as Known
+from .mixture.mixture import Mixture as Mixture
 from .point_mass import PointMass as PointMass
 from .posterior_mean import PosteriorMean as PosteriorMean
+from .regression.daily_demand import daily_demand as daily_demand
+from .regression.predictive import predictive_quantile as predictive_quantile
+from .regression.regression import Regression as Regression
 from .sampled.dirichlet_process import DirichletProcess as DirichletProcess
 from .sampled.langevin import Langevin as Langevin
 from .sampled.particles import Particles as Particles

@@ -12,8 +12,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
 from postgrad.errors import ModelError, PriorError
-from postgrad.numerics.fixed import fixed_leaves
-from postgrad.numerics.module import Module
+from postgrad.numerics.module import Module, replaced
 from postgrad.numerics.validate import as_array, is_concrete, on_device
 from postgrad.problem.batch import Batch, by_rows
 from postgrad.problem.problem import Decision, Model, Problem
@@ -24,8 +23,9 @@ class Belief(Module):
 
     Laws, checked for every final class of this room: the order of batches does not matter; a split
     batch equals the whole; an observation of weight zero is no observation; `vmap` equals a loop;
-    saved and restored is bit-identical; `update` leaves the arrays of `fixed()` fields as they are;
-    `mean`, `spread` and `log_mixture` are those of the draws.
+    saved and restored is bit-identical; `update` and `advance` leave the arrays of `fixed()` fields
+    as they are; `advance(a)` and then `advance(b)` is `advance(a + b)`, and `advance(0)` changes
+    nothing; `mean`, `spread` and `log_mixture` are those of the draws.
     """
 
     @abc.abstractmethod
@@ -48,6 +48,18 @@ class Belief(Module):
             key: For beliefs that draw random numbers; a new key for each batch.
         """
 
+    def advance(self, elapsed: Any) -> Self:
+        """What is believed after some time without data; `update` itself lets no time pass.
+
+        A belief that does not change with time returns itself.
+
+        Args:
+            elapsed: How many units of time pass, zero or more. One a batch, where there are no
+                dates.
+        """
+        del elapsed
+        return self
+
     def predict_and_update(
         self, likelihood: Model, batch: Batch, key: Array | None = None
     ) -> tuple[Self, Float[Array, " D"]]:
@@ -58,6 +70,14 @@ class Belief(Module):
         """
         foreseen = by_rows(lambda y: self.log_mixture(likelihood, batch.x, y), batch.y)
         return self.update(likelihood, *batch, key), foreseen
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether `log_mixture` says how well a belief foresaw, next to others of its class.
+
+        Not if some of its values are densities and others probabilities.
+        """
+        return True
 
     @property
     @abc.abstractmethod
@@ -83,6 +103,17 @@ class Belief(Module):
     @abc.abstractmethod
     def examples(self) -> PyTree:
         """Values of theta along a leading axis, on which a model is tried before it is used."""
+
+    def sample_among(self, axes: PyTree, which: Int[Array, " k"], key: Array) -> PyTree:
+        """Draws from members of a stack, each from another one: `sample(key, (k,))` of these.
+
+        Args:
+            axes: The axis of each leaf along which members are stacked; None of shared leaves.
+            which: The member that each draw is from.
+            key: Randomness.
+        """
+        draw = jax.vmap(lambda member: member.sample(key, which.shape), (axes,))
+        return jax.tree.map(lambda leaf: leaf[which, jnp.arange(which.size)], draw(self))
 
     def wide(self) -> "Belief | None":
         """A belief whose draws are pairs (theta, `Drawn`), with unlikely thetas more often.
@@ -137,25 +168,16 @@ class BeliefWithMemory(BatchBelief):
         """As many observations as the memory counts."""
         return self.memory.size
 
-    def sample_among(self, which: Int[Array, " k"], key: Array) -> PyTree:
-        """Draws from members of a stack, each from another one: `sample(key, (k,))` of these.
+    def advance(self, elapsed: Any) -> Self:
+        """The evidence fades; see `Memory`."""
+        share = self.memory.share(elapsed)
+        if share is None:
+            return self
+        return replaced(self._faded(share), memory=self.memory.faded(share))
 
-        Args:
-            which: The member that each draw is from.
-            key: Randomness.
-        """
-        draw = jax.vmap(lambda member: member.sample(key, which.shape), (member_axes(self),))
-        return jax.tree.map(lambda leaf: leaf[which, jnp.arange(which.size)], draw(self))
-
-
-def member_axes(belief: BeliefWithMemory) -> PyTree:
-    """The axis of each leaf along which members of a stack differ: none, of fixed arrays.
-
-    What depends on fixed arrays alone, such as the likelihood at a grid's points, is then computed
-    once for all members. Members differ in their rates of forgetting.
-    """
-    axes = jax.tree.map(lambda is_fixed: None if is_fixed else 0, fixed_leaves(belief))
-    return eqx.tree_at(lambda b: b.memory.forget, axes, 0, is_leaf=lambda node: node is None)
+    @abc.abstractmethod
+    def _faded(self, share: Float[Array, ""]) -> Self:
+        """With this share of the evidence; prior and memory stay as they are."""
 
 
 def log_likelihood(likelihood: Model, theta: PyTree, batch: Batch) -> Float[Array, ""]:

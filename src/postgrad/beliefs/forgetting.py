@@ -17,17 +17,19 @@ T = TypeVar("T", bound=PyTree)
 
 
 class Memory(eqx.Module):
-    """A power prior: every batch makes those before it count for less.
+    """A power prior: with time, evidence counts for less.
 
-        pi_t  is proportional to  pi_0 prod_{s <= t} f(y_s; x_s, .)^(lambda^(t - s)),
-        n_t   =  sum_{s <= t} lambda^(t - s) D_s
+        pi_t  is proportional to  pi_0 prod_{s <= t} f(y_s; x_s, .)^(lambda^(tau_t - tau_s)),
+        n_t   =  sum_{s <= t} lambda^(tau_t - tau_s) D_s
 
-    With lambda = 1 nothing is forgotten and this is Bayes' rule. The prior itself does not fade:
-    without new data the belief returns to it.
+    with tau_s the time of batch s, which is s where batches have no dates. With lambda = 1 nothing
+    is forgotten and this is Bayes' rule. The prior itself does not fade: without new data the
+    belief returns to it.
 
     Attributes:
-        forget: lambda, what remains of the evidence after one more batch; None is exactly 1.
-        size: n_t, the effective sample size. With lambda < 1 it converges to D / (1 - lambda).
+        forget: lambda, what remains of the evidence after one unit of time; None is exactly 1.
+        size: n_t, the effective sample size. With lambda < 1 and a batch at each unit of time it
+            converges to D / (1 - lambda).
     """
 
     forget: Float[Array, ""] | None = fixed()
@@ -46,12 +48,19 @@ class Memory(eqx.Module):
         self.forget = forget
         self.size = on_device(np.float64(0.0))
 
-    def fade(self, evidence: T) -> T:
-        """lambda times sums over the past, for when one more batch arrives."""
-        if self.forget is None:
-            return evidence
-        return jax.tree.map(lambda leaf: self.forget * leaf, evidence)
+    def share(self, elapsed: Any) -> Float[Array, ""] | None:
+        """lambda^elapsed, what remains of the evidence; None if nothing is ever forgotten."""
+        return None if self.forget is None else self.forget**elapsed
+
+    def faded(self, share: Float[Array, ""]) -> Self:
+        """With all observations counted at this share."""
+        return replaced(self, size=fade(self.size, share))
 
     def after(self, batch: Batch) -> Self:
         """With one more batch counted."""
-        return replaced(self, size=self.fade(self.size) + batch.size)
+        return replaced(self, size=self.size + batch.size)
+
+
+def fade(evidence: T, share: Float[Array, ""]) -> T:
+    """Sums over the past, multiplied by the share that remains."""
+    return jax.tree.map(lambda leaf: share * leaf, evidence)

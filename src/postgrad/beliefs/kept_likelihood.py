@@ -32,11 +32,12 @@ from jax import lax, random
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.beliefs.belief import log_likelihood
-from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.forgetting import fade
 from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import is_concrete, on_device
 from postgrad.problem.batch import Batch
+from postgrad.problem.contexts import InContext, in_context
 from postgrad.problem.problem import Decision, Model
 
 # How many numbers of the rows are read at a time; how many rows a buffer has at first, and by which
@@ -61,8 +62,8 @@ class KeptLikelihood(eqx.Module):
         """l_t(theta)."""
 
     @abc.abstractmethod
-    def faded(self, memory: Memory) -> Self:
-        """lambda l_t, what remains of l_t when one more batch arrives."""
+    def faded(self, share: Float[Array, ""]) -> Self:
+        """This share of l_t."""
 
     @property
     @abc.abstractmethod
@@ -84,19 +85,22 @@ class KeptRows(KeptLikelihood):
         y: The observation.
         weight: How much the row counts; zero for rows that are not in use.
         count: How many rows are in use.
+        context: The context in which each row arose; None where there are none.
     """
 
     x: Float[Array, "capacity ..."]
     y: Float[Array, "capacity ..."]
     weight: Float[Array, " capacity"]
     count: Int[Array, ""]
+    context: PyTree = None
 
     @classmethod
     def empty(cls, likelihood: Model, x: Decision, theta: PyTree) -> Self:
         """No rows in use. The others hold a draw from the model, whose density is finite."""
         y = _draw(likelihood, x, theta)
-        x, y = (_repeated(entry) for entry in (x, y))
-        return cls(x, y, on_device(np.zeros(_LEAST)), on_device(np.int32(0)))
+        x, y = (_repeated(entry, np.float64) for entry in (x, y))
+        context = jax.tree.map(lambda z: _repeated(z, z.dtype), _context(likelihood))
+        return cls(x, y, on_device(np.zeros(_LEAST)), on_device(np.int32(0)), context)
 
     @property
     def capacity(self) -> int:
@@ -105,7 +109,6 @@ class KeptRows(KeptLikelihood):
 
     def add(self, likelihood: Model, batch: Batch) -> Self:
         """Writes the rows behind those in use."""
-        del likelihood
         x, y, rows = batch.x, batch.y.astype(jnp.float64), len(batch.y)
         weight = jnp.ones(rows) if batch.weight is None else batch.weight
         if rows > 1:  # rows without weight go last, where the next batch overwrites them
@@ -119,20 +122,24 @@ class KeptRows(KeptLikelihood):
         def write(into: Array, new: Array) -> Array:
             return lax.dynamic_update_slice_in_dim(into, new, self.count, axis=0)
 
+        def same(into: Array, z: Array) -> Array:
+            return write(into, jnp.broadcast_to(z, (rows, *z.shape)))
+
         return type(self)(
-            x=write(self.x, jnp.broadcast_to(x, (rows, *x.shape))),
+            x=same(self.x, x),
             y=write(self.y, y),
             weight=jnp.where(fits, write(self.weight, weight), jnp.nan),
             count=self.count + jnp.sum(weight != 0, dtype=jnp.int32),
+            context=jax.tree.map(same, self.context, _context(likelihood)),
         )
 
     def log_likelihood(self, likelihood: Model, theta: PyTree) -> Array:
         """Sums the log-densities of the rows in use, a block at a time."""
         return _read(theta, likelihood, self)
 
-    def faded(self, memory: Memory) -> Self:
-        """All weights multiplied by lambda."""
-        return replaced(self, weight=memory.fade(self.weight))
+    def faded(self, share: Array) -> Self:
+        """All weights multiplied by the share."""
+        return replaced(self, weight=fade(self.weight, share))
 
     @property
     def is_whole(self) -> Array:
@@ -163,11 +170,12 @@ class KeptRows(KeptLikelihood):
         def part(array: Array) -> Array:
             return lax.dynamic_slice_in_dim(array, k * self.stride, self.stride)
 
-        def row(x: Decision, y: Array, weight: Array) -> Array:
-            return log_likelihood(likelihood, theta, Batch(x, y[None], weight[None]))
+        def row(x: Decision, y: Array, weight: Array, z: PyTree) -> Array:
+            f = likelihood if z is None else in_context(likelihood, z)
+            return log_likelihood(f, theta, Batch(x, y[None], weight[None]))
 
-        weight = part(self.weight)
-        each = jax.vmap(row)(part(self.x), part(self.y), weight)
+        weight, context = part(self.weight), jax.tree.map(part, self.context)
+        each = jax.vmap(row)(part(self.x), part(self.y), weight, context)
         return jnp.sum(jnp.where(jnp.isnan(weight), jnp.nan, each))
 
     def with_room(self, rows: int) -> Self:
@@ -181,16 +189,23 @@ class KeptRows(KeptLikelihood):
             capacity *= _GROWTH
         blank = (0, capacity - len(kept))  # copies of the first row, without weight
         index, weight = np.pad(kept, blank), np.pad(weight[kept], blank)
-        x, y = (jnp.asarray(np.asarray(rows)[index]) for rows in (self.x, self.y))
-        return type(self)(x, y, jnp.asarray(weight), jnp.asarray(len(kept), self.count.dtype))
+        x, y, context = jax.tree.map(
+            lambda rows: jnp.asarray(np.asarray(rows)[index]), (self.x, self.y, self.context)
+        )
+        count = jnp.asarray(len(kept), self.count.dtype)
+        return type(self)(x, y, jnp.asarray(weight), count, context)
 
 
-def _repeated(entry: Array) -> Float[Array, "capacity ..."]:
+def _context(likelihood: Model) -> PyTree:
+    return likelihood.context if isinstance(likelihood, InContext) else None
+
+
+def _repeated(entry: Array, kind: Any) -> Float[Array, "capacity ..."]:
     """The same row as often as a buffer has rows at first."""
     shape = (_LEAST, *entry.shape)
     if is_concrete(entry):  # on the host, where nothing is to be compiled
-        return on_device(np.full(shape, entry, np.float64))
-    return jnp.full(shape, entry, jnp.float64)
+        return on_device(np.full(shape, entry, kind))
+    return jnp.full(shape, entry, kind)
 
 
 @compiled_at_once

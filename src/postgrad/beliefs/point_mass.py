@@ -1,7 +1,7 @@
 """Beliefs that put all their weight on one value."""
 
 import abc
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -49,6 +49,15 @@ class PlugIn(PointMass):
     """
 
     belief: eqx.AbstractVar[Belief]
+
+    def advance(self, elapsed: Any) -> Self:
+        """Of the other belief."""
+        return replaced(self, belief=self.belief.advance(elapsed))
+
+    @property
+    def is_comparable(self) -> bool:
+        """If the other belief is."""
+        return self.belief.is_comparable
 
     @property
     def effective_size(self) -> Array:

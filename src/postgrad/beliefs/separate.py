@@ -12,6 +12,7 @@ from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_count
 from postgrad.problem.batch import Batch
+from postgrad.problem.contexts import InContext, in_context
 from postgrad.problem.items import Items
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -54,12 +55,24 @@ class Separate(BatchBelief):
         each = _each(likelihood)
         keys = None if key is None else random.split(key, self.count)
 
-        def learn(belief: Belief, x: Array, y: Array, key: Array | None) -> Belief:
-            return belief.update(each, x, y, batch.weight, key)
+        def learn(belief: Belief, x: Array, y: Array, key: Array | None, z: PyTree) -> Belief:
+            return belief.update(_at(each, z), x, y, batch.weight, key)
 
-        axes = (0, 0, 1, None if keys is None else 0)
-        new = jax.vmap(learn, in_axes=axes)(self.beliefs, self._items(batch.x), batch.y, keys)
+        axes = (0, 0, 1, None if keys is None else 0, 0)
+        items = self._items(batch.x), batch.y, keys, _contexts(each)
+        new = jax.vmap(learn, in_axes=axes)(self.beliefs, *items)
         return replaced(self, beliefs=new)
+
+    def advance(self, elapsed: Any) -> Self:
+        """Item by item."""
+        return replaced(
+            self, beliefs=jax.vmap(lambda belief: belief.advance(elapsed))(self.beliefs)
+        )
+
+    @property
+    def is_comparable(self) -> bool:
+        """If the items' beliefs are."""
+        return self.beliefs.is_comparable
 
     def _items(self, x: Decision) -> Float[Array, " n"]:
         """The decision on each item; one number is the same for all."""
@@ -86,8 +99,8 @@ class Separate(BatchBelief):
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """The sum over items."""
         each = _each(model)
-        log_f = jax.vmap(lambda belief, x, xi: belief.log_mixture(each, x, xi))
-        return jnp.sum(log_f(self.beliefs, self._items(x), xi))
+        log_f = jax.vmap(lambda belief, x, xi, z: belief.log_mixture(_at(each, z), x, xi))
+        return jnp.sum(log_f(self.beliefs, self._items(x), xi, _contexts(each)))
 
     def examples(self) -> PyTree:
         """The items' first examples together, their second together, and so on."""
@@ -103,12 +116,23 @@ class Separate(BatchBelief):
         each = _each(problem.likelihood)
         if x.shape != (self.count,):
             raise ModelError(f"Separate has {self.count} items, but x has shape {x.shape}")
+        each = _at(each, jax.tree.map(lambda leaf: leaf[0], _contexts(each)))
         check_arrays_stay(first(self.beliefs), Problem(_nothing, each), x[0], "Separate")
         return self
 
 
 def _nothing(x: Decision, xi: Any) -> Array:
     return jnp.zeros(()) * x * xi
+
+
+def _contexts(each: Model) -> PyTree:
+    """The contexts of all items, along the leading axis of each array; None without contexts."""
+    return each.context if isinstance(each, InContext) else None
+
+
+def _at(each: Model, context: PyTree) -> Model:
+    """The model of one item, in the item's context."""
+    return each if context is None else in_context(each, context)
 
 
 def _each(model: Model) -> Model:

@@ -16,7 +16,7 @@ from postgrad.beliefs.decision_shift import (
     find_shift,
     natural_parameters,
 )
-from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.forgetting import Memory, fade
 from postgrad.beliefs.kept_likelihood import KeptLikelihood, KeptRows
 from postgrad.distributions.exponential_families import (
     ExponentialFamily,
@@ -66,9 +66,9 @@ class SufficientTotals(KeptLikelihood):
         natural, sums = self.family.natural(likelihood(self.x, theta)), self.sums.value
         return natural @ sums[:-1] + sums[-1]
 
-    def faded(self, memory: Memory) -> Self:
-        """All sums multiplied by lambda."""
-        return replaced(self, sums=memory.fade(self.sums))
+    def faded(self, share: Array) -> Self:
+        """All sums multiplied by the share."""
+        return replaced(self, sums=fade(self.sums, share))
 
     @property
     def is_whole(self) -> Array:
@@ -91,7 +91,8 @@ def choose(problem: Problem, thetas: PyTree, x: Decision) -> KeptLikelihood:
     thetas = _central(thetas)
     data = Problem(problem.cost, problem.likelihood, problem.feasible)
     kind, family = data.kind(x, first(thetas)), None
-    if may_have_family(kind.family, kind.coordinate_family):
+    # What a context does to the statistics is not known.
+    if problem.context is None and may_have_family(kind.family, kind.coordinate_family):
         family = family_of(data.model(x, first(thetas)))
     totals = None if family is None else _totals(data, thetas, x, family)
     return KeptRows.empty(data.model, x, first(thetas)) if totals is None else totals

@@ -16,6 +16,8 @@ from postgrad.problem.problem import Model
 class Thompson(PlugIn):
     """A point mass at theta_t ~ pi_t, drawn once for each stage (Thompson, 1933).
 
+    As time passes theta_t stays; pi_t changes, from which the next batch draws.
+
     A stage descends on H(., theta_t) for that one theta_t. If a stage descends to the minimum, this
     is posterior sampling (Russo & Van Roy, 2014); with few gradient steps it is those few steps.
 

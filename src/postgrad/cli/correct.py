@@ -43,6 +43,6 @@ def correct(
             if withdraw is not None:
                 lines = agents.withdraw(withdraw, named_streams(agents, item, group))
             else:
-                lines = agents.correct(dated_rows(given, spec.data, spec.split_by))
+                lines = agents.correct(dated_rows(given, spec.data, spec.split_by, spec.context))
             for line in lines:
                 print(json.dumps(line, allow_nan=False), flush=True)

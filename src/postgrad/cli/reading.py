@@ -18,9 +18,11 @@ from postgrad.cli.output import (
     standard_output,
 )
 from postgrad.cli.streams import Group, Item, StateFile, heading, named_streams, opened, told
+from postgrad.records.explanation import in_plain_text
 
 if TYPE_CHECKING:
-    from postgrad.spec.reading.stored_streams import ToldStreams
+    from postgrad.spec.reading.stored_streams import ToldStream, ToldStreams
+    from postgrad.spec.spec_agents import SpecAgents
 
 app = typer.Typer()
 
@@ -31,6 +33,8 @@ _EXPORT_FILE = typer.Argument(help="Where to: .csv, .json, or .nc for ArviZ wher
 _SHARES = typer.Option(
     "--shares", help="Compute how much of the last move was learning, and how much search."
 )
+_DATE = typer.Option(help="Decide for this date, such as 2026-12-24; looks ahead to it.")
+_CONTEXT = typer.Option(help="Decide for a value of a column, such as promo=1; may be repeated.")
 _ROWS = typer.Option(min=0, help="How many batches of each stream; 0 for all.")
 _FROM = typer.Option("--from", min=1, help="The first stage to show; the latest, if not given.")
 
@@ -41,25 +45,44 @@ def decide(
     state: StateFile = None,
     item: Item = None,
     group: Group = None,
+    date: Annotated[str | None, _DATE] = None,
+    context: Annotated[list[str] | None, _CONTEXT] = None,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the decisions in force."""
-    with exit_codes(specification), told(specification, state, allow_code) as streams:
-        found = [
-            decided
-            for stream in named_streams(streams, item, group)
-            for decided in _decided(streams, *stream)
-            if item in (None, decided["item"])
-        ]
+    """Print the decisions in force.
+
+    With [context] in the specification these are the last ones that were issued; --date and
+    --context compute the decision for another date or context. Nothing is stored.
+    """
+    with exit_codes(specification):
+        if date is None and not context:
+            with told(specification, state, allow_code) as streams:
+                named = named_streams(streams, item, group)
+                found = [one for stream in named for one in _decided(streams, *stream)]
+        else:
+            given = _given(context or [])
+            with opened(specification, state, allow_code) as agents:
+                from postgrad.spec.contexts.asking import streams_on
+
+                split = agents.specification.split_by
+                named = streams_on(date, split, named_streams(agents, item, group))
+                found = [one for stream in named for one in _sought(agents, *stream, date, given)]
+    found = [one for one in found if item in (None, one["item"])]
+    if not found:
+        instead = "rows without a demand ask `postgrad run` for one; or give --date or --context"
+        raise typer.BadParameter(f"no decision has been issued yet: {instead}")
     if as_json:
         typer.echo(json.dumps(found, allow_nan=False))
         return
     for decided in found:
         where = f" on {decided['group']}" if decided["group"] else ""
+        where += f" for {decided['id']}" if decided.get("id") else ""
         ends = decided["interval"]
-        between = f"   (the best lies between {ends[0]:.4g} and {ends[1]:.4g})" if ends else ""
-        say(f"{decided['item']}{where}: {decided['decision']:.4g}{between}")
+        between = (
+            f"   (the best lies between {' and '.join(map(in_plain_text, ends))})" if ends else ""
+        )
+        say(f"{decided['item']}{where}: {in_plain_text(decided['decision'])}{between}")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -148,12 +171,54 @@ def export(
 
 
 def _decided(streams: "ToldStreams", item: str, group: str | None) -> list[dict[str, Any]]:
+    """The decision in force; with contexts the last one issued, if there is one."""
+    from postgrad.records.explanation import interval_of
+
     stream = streams.told(item, group)
+    if not streams.in_contexts:
+        return _lines(streams, stream, item, group, stream.decision, stream.interval, {})
+    if (last := stream.last_issued()) is None:
+        return []
+    note = (last.context or {}).get("note") or {}
+    more = {"id": last.id, "context": note.get("cells", {})}
+    return _lines(streams, stream, item, group, last.decision, interval_of(last), more)
+
+
+def _sought(
+    agents: "SpecAgents", item: str, group: str | None, date: str | None, given: dict[str, str]
+) -> list[dict[str, Any]]:
+    """The decision for a date and a context."""
+    found = agents.decide(item, group, date, given)
+    more = {"id": date, "context": given}
+    return _lines(
+        agents, agents.told(item, group), item, group, found.decision, found.interval, more
+    )
+
+
+def _lines(
+    streams: "ToldStreams",
+    stream: "ToldStream",
+    item: str,
+    group: str | None,
+    decision: Any,
+    interval: Any,
+    more: dict[str, Any],
+) -> list[dict[str, Any]]:
     so_far = {"stage": stream.stage, "alarms": len(stream.alarms)}
     return [
-        {"item": name, "group": group, "decision": number, "interval": pair, **so_far}
-        for name, number, pair in streams.by_item(item, stream.decision, stream.interval)
+        {"item": name, "group": group, "decision": number, "interval": pair, **more, **so_far}
+        for name, number, pair in streams.by_item(item, decision, interval)
     ]
+
+
+def _given(context: list[str]) -> dict[str, str]:
+    """Values of columns from options such as promo=1."""
+    parts = [text.partition("=") for text in context]
+    if wrong := [
+        text for text, (name, _, value) in zip(context, parts, strict=True) if not name or not value
+    ]:
+        raise typer.BadParameter(f"--context must be a name and a value, promo=1, got {wrong[0]!r}")
+    return {name: value for name, _, value in parts}
 
 
 def _print_history(lines: list[dict[str, Any]]) -> None:
@@ -165,12 +230,12 @@ def _print_history(lines: list[dict[str, Any]]) -> None:
     table = plain_table("item", "", names)
     for line in lines:
         low, high = line["low"], line["high"]
-        between = "" if low is None else f"{low:.4g} and {high:.4g}"
-        data = [f"{value:.4g}" for value in line["data"]]
+        between = "" if low is None else f"{in_plain_text(low)} and {in_plain_text(high)}"
+        data = [in_plain_text(value) for value in line["data"]]
         seen = " ".join(data if len(data) <= _SHOWN else [*data[: _SHOWN - 1], "..."])
         noticed = [line["correction"]] * bool(line["correction"]) + ["alarm"] * bool(line["alarm"])
-        cells = [str(line["stage"]), line["id"] or "", f"{line['in_force']:.4g}", seen]
-        cells += [f"{line['decision']:.4g}", between, ", ".join(noticed)]
+        cells = [str(line["stage"]), line["id"] or "", in_plain_text(line["in_force"]), seen]
+        cells += [in_plain_text(line["decision"]), between, ", ".join(noticed)]
         names = [line["item"], *[line["group"] or ""] * grouped]
         # As `Text`, in which brackets are no markup.
         table.add_row(*(Text(printable(cell)) for cell in [*names, *cells]))

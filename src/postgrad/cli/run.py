@@ -1,5 +1,6 @@
 """Commands about one specification that compute: init, run, plot."""
 
+import collections
 import itertools
 import json
 from contextlib import closing
@@ -16,6 +17,7 @@ from postgrad.cli.output import (
     exit_codes,
     make_folder,
     progress,
+    say,
 )
 from postgrad.cli.streams import Group, Item, StateFile, heading, named_streams, opened, state_file
 
@@ -57,6 +59,8 @@ def run(
 ) -> None:
     """Learn from each row and print the decision after it, as JSON lines.
 
+    With [context] in the specification, rows without a demand are decided for.
+
     Everything printed is stored already. Run it again, after a crash or with more data: rows that
     have counted do not count again, and their lines are the same.
     """
@@ -73,15 +77,22 @@ def run(
         path = state_file(specification, state)
         found = closing(rows(data, follow=follow))
         with found as given, SpecAgents(spec, path, accept_change=accept_change) as agents:
-            source = dated_rows(given, spec.data, spec.split_by, again=data == "-")
+            again = data == "-"
+            source = dated_rows(given, spec.data, spec.split_by, spec.context, again=again)
             # Whoever sends a stream may wait for the line of a row before sending the next row.
             at_once = 1 if follow or data == "-" else _ROWS_AT_ONCE
             lines = agents.deliver(source, at_once=at_once)
             with progress() as report:
                 report("first row: compiling, or waiting for data", 0, 1)
                 first = list(itertools.islice(lines, 1))
+            left_out = collections.Counter[str]()
             for line in itertools.chain(first, lines):
+                left_out.update(
+                    name for names in line.get("left_out", {}).values() for name in names
+                )
                 print(json.dumps(line, allow_nan=False), flush=True)
+            for column, count in left_out.items():
+                say(f"not learned from, for want of {column!r}: {count} demands", err=True)
 
 
 @app.command(epilog=EXIT_CODES)

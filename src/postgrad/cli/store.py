@@ -60,6 +60,7 @@ def recover(file: File, as_json: AsJson = False) -> None:
                 "lost_ids": stream.lost_ids,
                 "missing_commits": stream.missing,
                 "learned_again_from": stream.state,
+                "lost_decisions": stream.lost_issued,
             }
             for stream in done.streams
         ]

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from postgrad.algorithm.bayesian_sgd import Descended, Learned
 from postgrad.algorithm.decision_uncertainty import Outlook
 from postgrad.algorithm.descents.descent import Course
+from postgrad.algorithm.stage_results import Descended, Learned
 from postgrad.algorithm.surprise import Surprise
 from postgrad.engine.packing import Packed
 from postgrad.engine.stage import DescendReport, LearnReport

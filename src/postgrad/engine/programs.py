@@ -70,15 +70,17 @@ class Programs(NamedTuple):
     """A stage in two calls; the first argument of each program is the numbers of the policy.
 
     Attributes:
-        learn: (numbers, belief, search, monitor, batch, weight, x) -> `Learning`. See `stage.learn`
-            and `BayesianSGD.draw`. Without an x, the batch arose under the last decision.
-        draw: (numbers, belief, search) -> what is drawn for the descent, without a batch.
+        learn: (numbers, belief, search, monitor, batch, weight, x, elapsed) -> `Learning`. See
+            `stage.learn` and `BayesianSGD.draw`. Without an x, the batch arose under the last
+            decision; without `elapsed`, one unit of time after the batch before it.
+        draw: (numbers, belief, search, elapsed) -> what is drawn for the descent without a batch,
+            and the mixture: see `descend`. With an `elapsed`, after that much time without data.
         descend: (numbers, draws, mixture, search, rows) -> `Descending`. See `stage.descend`. The
             mixture is the belief where the gradient reads its density, and None elsewhere.
     """
 
     learn: Callable[..., Learning]
-    draw: Callable[..., Draws]
+    draw: Callable[..., tuple[Draws, Belief | None]]
     descend: Callable[..., Descending]
 
 
@@ -107,17 +109,23 @@ def _learn(
     batch: Array,
     weight: Array,
     x: Decision | None,
+    elapsed: Array | None,
 ) -> Learning:
     policy, state = _policy(plan, numbers), _state(belief, search)
     in_force = state.decision if x is None else x
-    test = monitor.tree_of_arrays()
-    state, test, report = stage.learn(policy, state, test, batch, weight, in_force)
+    test, time = monitor.tree_of_arrays(), 1.0 if elapsed is None else elapsed
+    state, test, report = stage.learn(policy, state, test, batch, weight, in_force, time)
     draws = policy.draw(state)._replace(mixture=None)
     return Learning(state.belief, draws, Packed.of(test), Packed.of(report))
 
 
-def _draw(plan: Plan, numbers: list[Array], belief: Belief, search: Packed) -> Draws:
-    return _policy(plan, numbers).draw(_state(belief, search))._replace(mixture=None)
+def _draw(
+    plan: Plan, numbers: list[Array], belief: Belief, search: Packed, elapsed: Array | None
+) -> tuple[Draws, Belief | None]:
+    policy = _policy(plan, numbers)
+    later = belief if elapsed is None else belief.advance(elapsed)
+    draws = policy.draw(_state(later, search))
+    return draws._replace(mixture=None), draws.mixture
 
 
 def _descend(

@@ -11,14 +11,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jax import random
+from jaxtyping import Array, Bool, Float, Int
 
-from postgrad.algorithm.bayesian_sgd import BayesianSGD, Descended, Draws, Learned, State
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, State
+from postgrad.algorithm.stage_results import Descended, Learned
+from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.grid import live_points
 from postgrad.distributions.density import log_density
 from postgrad.monitoring.misspecification import Monitor
 from postgrad.monitoring.progress_warnings import teaching
 from postgrad.numerics.fixed import fixed_leaves
+from postgrad.numerics.module import replaced
 from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Decision
 
@@ -109,6 +113,7 @@ def learn(
     batch: Float[Array, "D ..."],
     weight: Float[Array, " D"],
     x: Decision,
+    elapsed: Float[Array, ""] | float = 1.0,
 ) -> tuple[State, Monitor, LearnReport]:
     """Bayes' rule, how well the batch was foreseen, and whether that raises an alarm.
 
@@ -119,8 +124,9 @@ def learn(
         batch: y_{t,1}, ..., y_{t,D}, padded.
         weight: 1 for each observation, 0 for padding.
         x: The decision in force when the batch arose.
+        elapsed: The time since the batch before it.
     """
-    new, learned = policy.learn(state, Batch(x, batch, weight))
+    new, learned = policy.learn(state, Batch(x, batch, weight), elapsed)
     monitor = monitor.update(learned.surprise)
     foreseen = jnp.sum(jnp.where(weight > 0, learned.log_predictive, 0.0))
     verdict = LearnVerdict(
@@ -161,6 +167,22 @@ def descend(
         answer=(new.decision, descended.outlook.low, descended.outlook.high),
     )
     return new, DescendReport(_vector(verdict), descended)
+
+
+def solve(
+    policy: BayesianSGD, start: State, belief: Belief, number: Int[Array, ""]
+) -> tuple[State, Descended]:
+    """The decision for the context of a policy, sought over the whole set: `Stream.solve`.
+
+    Args:
+        policy: The policy in the context.
+        start: The state before the first stage, where the search begins.
+        belief: What is believed at the time of the decision.
+        number: How many batches have been learned; random numbers follow from it.
+    """
+    seeded = replaced(policy, key=random.fold_in(policy.key, number))
+    fresh = replaced(start, belief=belief, stage=jnp.ones_like(start.stage))
+    return seeded.descend(fresh, jnp.ones(()))
 
 
 def is_possible(

@@ -1,103 +1,38 @@
 """One stream on the host: stage by stage, each from a snapshot to the next, changing nothing."""
 
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
-from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, Info, State
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, Draws, State
 from postgrad.algorithm.descents.descent import Doubt
 from postgrad.algorithm.outputs import Issued
 from postgrad.beliefs.belief import Belief, first
 from postgrad.beliefs.grid import live_points
 from postgrad.beliefs.kept_likelihood import room, with_room
 from postgrad.engine.compiling import quietly
+from postgrad.engine.impossible import refuse
 from postgrad.engine.no_report import no_descend_report, no_learn_report
+from postgrad.engine.occasion import USUAL, Occasion
 from postgrad.engine.packing import Packed
 from postgrad.engine.padding import padded
-from postgrad.engine.programs import Descending, Learning, programs, split
+from postgrad.engine.policy_in_contexts import PolicyInContexts
+from postgrad.engine.programs import Descending, Learning, programs
+from postgrad.engine.snapshot import Report, Snapshot, Solved
 from postgrad.engine.stage import DescendVerdict, LearnVerdict, read
-from postgrad.errors import DivergenceError, ImpossibleDataError, StepSizeError, SupportError
+from postgrad.errors import DivergenceError, StepSizeError
 from postgrad.monitoring import assumptions
 from postgrad.monitoring.assumptions import AssumptionFailedError
 from postgrad.monitoring.misspecification import Monitor
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import kind_of
-from postgrad.records.alarm import Alarm
-
-
-class Report(NamedTuple):
-    """What a stage reports.
-
-    Attributes:
-        learn: A `LearnReport`, packed; of padding too.
-        descend: A `DescendReport`, packed.
-        rows: How many rows the batch had.
-    """
-
-    learn: Packed
-    descend: Packed
-    rows: int
-
-
-class Snapshot(NamedTuple):
-    """Everything that is known between two batches.
-
-    Attributes:
-        stage: How many batches were observed.
-        decision: The decision in force.
-        belief: pi_t.
-        search: The rest of the algorithm's state, packed: the iterate, what the descent remembers.
-        test: The test of whether batches come as foreseen, packed.
-        report: What the last stage reported; None before the first.
-        answer: What the verdicts of the last stage say is kept with the batch, as bytes.
-        alarm: The alarm that the last stage raised, if any.
-        stall: Counts stages without progress.
-        warning: What the last stage gave reason to warn of, if anything.
-        next_look: The stage at which to look at all points of large grids again.
-        room: How many rows fit into the data that the belief keeps.
-        fixed_since: The stage at which arrays that stages do not change were last replaced; 0 if
-            they are those of the beginning.
-        without: Assumptions that are not made any more, as bits.
-    """
-
-    stage: int
-    decision: np.ndarray
-    belief: Belief
-    search: Packed
-    test: Packed
-    report: Report | None
-    answer: bytes
-    alarm: Alarm | None
-    stall: Stall
-    warning: UserWarning | None
-    next_look: int
-    room: int
-    fixed_since: int
-    without: int
-
-    @property
-    def state(self) -> State:
-        """What the algorithm carries from stage to stage."""
-        return dataclasses.replace(self.search.tree_of_arrays(), belief=self.belief)
-
-    @property
-    def monitor(self) -> Monitor:
-        """The test of whether batches come as foreseen."""
-        return self.test.tree_of_arrays()
-
-    @property
-    def info(self) -> Info | None:
-        """What the last stage told about itself; None before the first."""
-        if self.report is None:
-            return None
-        foreseen, surprise = self.report.learn.tree_of_arrays().learned
-        descended = self.report.descend.tree_of_arrays().descended
-        return Info(foreseen[: self.report.rows], surprise, *descended)
 
 
 class _Learned(NamedTuple):
@@ -117,15 +52,26 @@ class _Learned(NamedTuple):
 class Stream:
     """Computes the stages of one stream.
 
+    In a problem with contexts a stage learns, and does not descend: nothing is assumed about the
+    context of the next decision. Each decision is sought for its own context: see `solve`.
+
     Attributes:
-        policy: Whose stages these are.
+        policy: Whose stages these are; with contexts, in the example.
+        contexts: The policy in any context.
         event_shape: The shape of one observation.
         start: The snapshot before the first batch.
     """
 
-    def __init__(self, policy: BayesianSGD, belief: Belief, x: Any, alpha: Any):
-        """Tries all parts on each other; see `BayesianSGD.init` and `Monitor`."""
-        self.policy = policy
+    def __init__(
+        self, policy: BayesianSGD, belief: Belief, x: Any, alpha: Any, context: PyTree = None
+    ):
+        """Tries all parts on each other; see `BayesianSGD.init` and `Monitor`.
+
+        Raises:
+            ContextError: If the context is none, or the problem takes none.
+        """
+        self.contexts = PolicyInContexts(policy, context)
+        self.policy = policy = self.contexts.policy
         with quietly():
             state = self._state = policy.init(belief, x)
         theta = first(belief.examples())
@@ -133,9 +79,11 @@ class Stream:
         self.event_shape = policy.problem.event_shape(state.x, theta)
         self._data_depend = kind_of(likelihood, state.x, theta).depends_on_decision
         self._uses_mixture = policy.gradient.uses_mixture
-        self._numbers, plan = split(policy)
-        self._programs = programs(plan)
+        self._numbers = self.contexts.numbers
+        self._programs = programs(self.contexts.plan)
         self._test = Packed.of(Monitor(self.event_shape, alpha=alpha), np.concatenate)
+        # Searches that know nothing but the first decision, by the assumptions not made.
+        self._fresh: dict[int, Packed] = {}
         self.start = self.begin(0)
 
     def begin(self, without: int) -> Snapshot:
@@ -160,13 +108,18 @@ class Stream:
             room=room(state.belief),
             fixed_since=0,
             without=without,
+            time=math.nan,
         )
 
     def _beginning(self, without: int) -> State:
         return assumptions.without(self._state, self.policy.problem.likelihood, without)
 
     def after(
-        self, before: Snapshot, rows: Float[np.ndarray, "D ..."], x: np.ndarray | None = None
+        self,
+        before: Snapshot,
+        rows: Float[np.ndarray, "D ..."],
+        x: np.ndarray | None = None,
+        on: Occasion = USUAL,
     ) -> Snapshot:
         """One stage.
 
@@ -174,6 +127,7 @@ class Stream:
             before: Where to start from; it is not changed.
             rows: The batch.
             x: The decision in force, if not the last one issued.
+            on: The occasion on which the batch arose.
 
         Raises:
             SupportError, ImpossibleDataError, ModelError: If the batch cannot have happened.
@@ -182,7 +136,9 @@ class Stream:
             AssumptionFailedError: If an assumption does not hold here. Then all batches so far must
                 be learned again, from a beginning without it: see `begin`.
         """
-        new, draws = self._learned(before, rows, x)
+        if self.contexts.example is not None:
+            return self._answering(self.relearned(before, rows, x, on))
+        new, draws = self._learned(before, rows, x, on)
         search, told = self._descend(before, new.learned, draws, len(rows))
         descend = read(DescendVerdict, told.first())
         self._check_assumed(before, descend)
@@ -198,8 +154,18 @@ class Stream:
             warning=warning,
         )
 
+    def _answering(self, snapshot: Snapshot) -> Snapshot:
+        """With an answer that names the decision in force, about which nothing new is known."""
+        unknown = np.full(2 * snapshot.decision.size, np.nan)
+        decided = np.ravel(snapshot.decision).tobytes() + unknown.tobytes()
+        return snapshot._replace(answer=decided + snapshot.answer)
+
     def relearned(
-        self, before: Snapshot, rows: Float[np.ndarray, "D ..."], x: np.ndarray
+        self,
+        before: Snapshot,
+        rows: Float[np.ndarray, "D ..."],
+        x: np.ndarray | None,
+        on: Occasion = USUAL,
     ) -> Snapshot:
         """One stage without its descent: what is believed, and the test, from the batch.
 
@@ -210,6 +176,7 @@ class Stream:
             before: Where to start from; it is not changed.
             rows: The batch.
             x: The decision in force.
+            on: The occasion on which the batch arose.
 
         Raises:
             SupportError, ImpossibleDataError, ModelError, AssumptionFailedError: As for `after`.
@@ -220,12 +187,37 @@ class Stream:
             learn = no_learn_report(self.event_shape, 0)
             report = Report(learn, no_descend_report(before.decision), 0)
         if len(rows) == 0:
-            return before._replace(
+            later = before if on == USUAL else self._advanced(before, on)
+            return later._replace(
                 stage=stage, search=search, report=report, alarm=None, warning=None
             )
-        new, _ = self._learned(before, rows, x)
+        new, _ = self._learned(before, rows, x, on)
         report = report._replace(learn=new.report, rows=len(rows))
-        return new.snapshot._replace(search=search, report=report, answer=b"")
+        return new.snapshot._replace(search=search, report=report)
+
+    def solve(self, now: Snapshot, on: Occasion) -> Solved:
+        """The decision for an occasion, under what is believed now; nothing is changed.
+
+        A search over the whole feasible set, from the first decision, whatever was decided before.
+        The belief looks ahead by `on.elapsed`. The random numbers follow from (seed, stage).
+
+        Raises:
+            StepSizeError, DivergenceError, AssumptionFailedError: As for `after`.
+        """
+        numbers = self.contexts.numbers_on(on, seed=now.stage)
+        before = now._replace(stage=0, decision=self.start.decision)
+        if now.without not in self._fresh:
+            self._fresh[now.without] = self._search_at(now, 0, self.start.decision)
+        search = self._fresh[now.without]
+        elapsed = np.float64(1.0 if on.elapsed is None else on.elapsed)
+        with quietly():
+            draws, mixture = self._programs.draw(numbers, now.belief, search, elapsed)
+            told = self._programs.descend(numbers, draws, mixture, search, 1.0).report
+        descend = read(DescendVerdict, told.first())
+        self._check_assumed(now, descend)
+        if not (descend.positive_step and descend.finite):
+            self._stop(before, descend, told)
+        return Solved(self._decision(descend), told, Doubt(int(descend.doubt)))
 
     def anew(self, snapshot: Snapshot, decision: np.ndarray) -> Snapshot:
         """The snapshot with a search that knows nothing but the decision that it starts from."""
@@ -239,20 +231,22 @@ class Stream:
     def sought(self, snapshot: Snapshot) -> Snapshot:
         """The decision sought anew, from that of the snapshot, under what it believes.
 
+        With contexts there is nothing to seek: each decision is sought for its own context.
+
         A search looks at the whole feasible set, as in a first stage; steps of other kinds are
         those of the snapshot's stage. The random numbers follow from (seed, stage).
 
         Raises:
             StepSizeError, DivergenceError, AssumptionFailedError: As for `after`.
         """
-        if snapshot.report is None:
+        if snapshot.report is None or self.contexts.example is not None:
             return snapshot
         number = 1 if self.policy.descent.fixes_draws else snapshot.stage
         rows = max(snapshot.report.rows, 1)
         before = snapshot._replace(
             stage=number - 1, search=self._search_at(snapshot, number - 1, snapshot.decision)
         )
-        draws = self._programs.draw(self._numbers, before.belief, before.search)
+        draws, _ = self._programs.draw(self._numbers, before.belief, before.search, None)
         search, told = self._descend(before, before.belief, draws, rows)
         descend = read(DescendVerdict, told.first())
         self._check_assumed(before, descend)
@@ -278,26 +272,29 @@ class Stream:
             x=x,
             progress=self.policy.descent.init(x, first(state.belief.examples()), state.additive),
             output=Issued(output, output.init(x)),
+            whole=None if state.whole is None else x,
         )
         return Packed.of(fresh, np.concatenate)
 
     def _learned(
-        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None
+        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None, on: Occasion
     ) -> tuple["_Learned", Draws]:
         """Bayes' rule; what the descent finds is still missing from the snapshot."""
+        numbers = self.contexts.numbers_on(on)
         batch, weight = padded(rows)
         belief, free, fixed_since = before.belief, before.room, before.fixed_since
         if free < len(batch):
             belief = with_room(belief, len(batch))
             free = room(belief)
-        learning = self._learn(before, belief, batch, weight, x)
+        learning = self._learn(numbers, before, belief, batch, weight, x, on)
         learn = read(LearnVerdict, learning.report.first())
         self._check_assumed(before, learn)
         if not (learn.possible and learn.proper):
-            self._refuse(before, rows, x)
+            place = jnp.asarray(before.decision if x is None else x)
+            refuse(self.contexts.problem_on(on), place, before.belief.examples(), rows)
         if not learn.negligible:  # then all points are computed
             belief, fixed_since = live_points.unfocused(before.belief), before.stage + 1
-            learning = self._learn(before, belief, batch, weight, x)
+            learning = self._learn(numbers, before, belief, batch, weight, x, on)
             learn = read(LearnVerdict, learning.report.first())
         belief, stage, next_look = learning.belief, before.stage + 1, before.next_look
         if stage >= next_look:
@@ -313,28 +310,39 @@ class Stream:
             next_look=next_look,
             room=free - len(rows),
             fixed_since=fixed_since,
+            time=_latest(before.time, on.time),
         )
         return _Learned(snapshot, learning.belief, learning.report), learning.draws
 
     def without_data(self, before: Snapshot) -> np.ndarray | None:
         """Where the descent goes on to without a batch; None if that is not finite."""
-        draws = self._programs.draw(self._numbers, before.belief, before.search)
+        draws, _ = self._programs.draw(self._numbers, before.belief, before.search, None)
         _, report = self._descend(before, before.belief, draws, 0)
         decision = self._decision(read(DescendVerdict, report.first()))
         return decision if np.isfinite(decision).all() else None
 
     def _learn(
         self,
+        numbers: list[jax.Array],
         before: Snapshot,
         belief: Belief,
         batch: np.ndarray,
         weight: np.ndarray,
         x: np.ndarray | None,
+        on: Occasion,
     ) -> Learning:
+        # Where there are no contexts and no dates, one unit of time is part of the program.
+        elapsed = None if on == USUAL else np.float64(1.0 if on.elapsed is None else on.elapsed)
         with quietly():
             return self._programs.learn(
-                self._numbers, belief, before.search, before.test, batch, weight, x
+                numbers, belief, before.search, before.test, batch, weight, x, elapsed
             )
+
+    def _advanced(self, before: Snapshot, on: Occasion) -> Snapshot:
+        """After the time of a batch of which nothing is learned."""
+        elapsed = np.float64(1.0 if on.elapsed is None else on.elapsed)
+        belief = _advance(before.belief, elapsed)
+        return before._replace(belief=belief, time=_latest(before.time, on.time))
 
     def _descend(self, before: Snapshot, belief: Belief, draws: Draws, rows: int) -> Descending:
         mixture = belief if self._uses_mixture else None
@@ -364,32 +372,22 @@ class Stream:
             f"{gradient.tolist()}; use smaller steps or a bounded feasible set"
         )
 
-    def _refuse(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> None:
-        """Finds out what is wrong with a batch that cannot have happened, and says so."""
-        problem, thetas = self.policy.problem, before.belief.examples()
-        place = jnp.asarray(before.decision if x is None else x)
-        problem.check_models(place, thetas)
-        for number, row in enumerate(rows):
-            y = jnp.asarray(row)
-            inside = jax.vmap(lambda theta, y=y: problem.likelihood(place, theta).support(y))(
-                thetas
-            )
-            if not np.any(inside):
-                raise SupportError(
-                    f"row {number} of the batch, {row}, lies outside the model's support "
-                    f"for every theta, at x = {np.asarray(place)}"
-                )
-        raise ImpossibleDataError(
-            f"no theta in the belief's support explains the batch {rows.tolist()} "
-            f"at x = {np.asarray(place)}: each has density zero"
-        )
-
 
 def _numbered(search: Packed, stage: int) -> Packed:
     """A packed search that has come to another stage; the number is the first of its words."""
     words = np.array(search.words)
     words[0] = stage + 1
     return Packed(on_device(words), search.layout)
+
+
+@eqx.filter_jit
+def _advance(belief: Belief, elapsed: Any) -> Belief:
+    return belief.advance(elapsed)
+
+
+def _latest(time: float, other: float | None) -> float:
+    """The later of two dates, each of which may not be known."""
+    return time if other is None else float(np.fmax(time, other))
 
 
 def _number(stage: int) -> jax.Array:

@@ -1,5 +1,6 @@
 """Whether data can tell values of theta apart: the paper's identifiability assumption, tried."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,10 @@ from postgrad.beliefs.grid.grid import Grid
 from postgrad.beliefs.grid.maximum_likelihood import MaximumLikelihood
 from postgrad.beliefs.known import Known
 from postgrad.distributions.density import log_density
-from postgrad.errors import DecisionError, GradientError, ModelError, SettingError
+from postgrad.errors import ContextError, DecisionError, GradientError, ModelError, SettingError
 from postgrad.monitoring.unnoticed_directions import Direction, DirectionSpace, rounded
 from postgrad.numerics.validate import as_count, as_key, as_numbers
+from postgrad.problem.contexts import as_context
 from postgrad.problem.problem import Decision, Model, Problem, kind_of
 
 # The number of values of theta that are compared, at most, and of densities whose rank is found.
@@ -102,6 +104,7 @@ def diagnose(
     belief: Belief,
     x: Any = None,
     *,
+    contexts: Sequence[PyTree] | None = None,
     decisions: int = 5,
     seed: int | Array = 0,
 ) -> Diagnosis:
@@ -138,31 +141,40 @@ def diagnose(
         problem: The problem; data follow `problem.likelihood`.
         belief: Its support, or draws where the support is not finite, are the values of theta.
         x: A decision, such as the initial one; guessed from the feasible set, if not given.
+        contexts: Some contexts in which data will arise, if the problem takes contexts. A value is
+            told apart from another if that is possible in any of them.
         decisions: How many decisions to try, from 1 to 17.
         seed: A number or a JAX key.
 
     Raises:
+        ContextError: If the problem takes contexts and none are given, or the reverse.
         DecisionError: If x is not finite numbers, or is not given and cannot be guessed.
         ModelError: If the model is no proper distribution at x.
         SettingError: If a setting is out of range.
     """
     key_theta, key_xi = random.split(as_key(seed, SettingError))
     thetas, finite = _values(check_belief(belief), key_theta)
+    met = _in_contexts(problem, contexts)
+    problem = met[0]
     x = _guess(problem, thetas) if x is None else jnp.asarray(as_numbers(x, DecisionError, "x"))
-    problem.check_models(x, thetas)
+    for one in met:
+        one.check_models(x, thetas)
     xs = _decisions(problem, x, thetas, as_count(decisions, SettingError, "decisions"))
 
     n, space = len(as_rows(thetas)), DirectionSpace(thetas)
     local = _take(thetas, np.linspace(0, n - 1, min(n, _LOCAL)).astype(int))
     draws = max(4, -(-_DRAWS // n))
     try:
-        found = [_look(problem.likelihood, x, thetas, local, key_xi, draws) for x in xs]
+        found = [_look(one.likelihood, x, thetas, local, key_xi, draws) for x in xs for one in met]
     except GradientError:  # a density without derivatives, such as that of Atoms: pairs only
         space = DirectionSpace(thetas, smooth=False)
-        found = [_look(problem.likelihood, x, thetas, None, key_xi, draws) for x in xs]
+        found = [_look(one.likelihood, x, thetas, None, key_xi, draws) for x in xs for one in met]
     compared = [_compare(np.asarray(log_f)) for log_f, _ in found]
-    distances = np.stack([distance for distance, _ in compared])
+    # What some context tells apart at a decision is told apart there: (decision, context, ...).
+    each = np.stack([distance for distance, _ in compared])
+    distances = each.reshape(len(xs), len(met), *each.shape[1:]).max(axis=1)
     scores = np.stack([space.project(np.asarray(s)) for _, s in found])
+    at_each = np.split(scores, len(xs))
 
     same = np.triu(distances <= _SAME, 1)  # (decision, value, value)
     always = np.logical_and.reduce(same)
@@ -172,10 +184,10 @@ def diagnose(
     directions = space.directions(scores, _take(thetas, 0)) if pairs or not finite else ()
 
     blind: list[tuple[np.ndarray, tuple[Pair | Direction, ...]]] = []
-    for x, alike, s in zip(xs, same, scores, strict=True):
+    for x, alike, s in zip(xs, same, at_each, strict=True):
         less: tuple[Pair | Direction, ...] = _pairs(alike & ~always, thetas)
-        if np.all(space.nullities(s[None]) > lost):
-            less += space.directions(s[None], _take(thetas, 0))
+        if np.all(space.nullities(s) > lost):
+            less += space.directions(s, _take(thetas, 0))
         if less:
             blind.append((np.asarray(x), less))
     hardest, observations = _hardest(distances, always, thetas) if finite else (None, np.nan)
@@ -191,6 +203,19 @@ def diagnose(
         ranked=min(n, _RANKED),
         decisions=np.stack([np.asarray(x) for x in xs]),
     )
+
+
+def _in_contexts(problem: Problem, contexts: Sequence[PyTree] | None) -> list[Problem]:
+    """The problem in each of the contexts; itself, if there are none."""
+    if problem.takes_context != (contexts is not None):
+        needed = "takes contexts" if problem.takes_context else "takes no contexts"
+        raise ContextError(f"the problem {needed}, and contexts were {contexts!r}")
+    if contexts is None:
+        return [problem]
+    first = [as_context(z) for z in contexts[:1]]
+    if not first:
+        raise ContextError("contexts must have at least one context, got none")
+    return [problem.at(as_context(z, first[0])) for z in contexts]
 
 
 def _values(belief: Belief, key: Array) -> tuple[PyTree, bool]:

@@ -72,6 +72,13 @@ _WHY = {
 }
 
 
+def doubt_warning(doubt: Doubt) -> ConvergenceWarning | None:
+    """What there is to say about a decision in doubt."""
+    if doubt not in _WHY:
+        return None
+    return ConvergenceWarning(f"the decision of this stage may be wrong: {_WHY[doubt]}")
+
+
 class Stall(NamedTuple):
     """Counts stages in a row without learning, and speaks once for each such time.
 
@@ -96,10 +103,8 @@ class Stall(NamedTuple):
             # Each value is the average of few scouts; their sum over stages is a better one.
             value, usual = self.value + value, self.usual + usual
             new = Stall(self.standing + 1, value, usual, self.said)
-        if doubt in _WHY:
-            return new, ConvergenceWarning(
-                f"the decision of this stage may be wrong: {_WHY[doubt]}"
-            )
+        if (warning := doubt_warning(doubt)) is not None:
+            return new, warning
         locked = new.standing >= _PATIENCE and new.value < _TEACHES * new.usual
         if locked and not new.said:
             return new._replace(said=True), LockInWarning(

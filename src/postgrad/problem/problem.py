@@ -15,11 +15,12 @@ from numpyro.distributions.constraints import is_dependent
 
 from postgrad.distributions.density import log_density
 from postgrad.distributions.inversion import by_inversion
-from postgrad.errors import CostError, FeasibleSetError, ModelError, SettingError
+from postgrad.errors import ContextError, CostError, FeasibleSetError, ModelError, SettingError
 from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
-from postgrad.numerics.module import Module
+from postgrad.numerics.module import Module, replaced
 from postgrad.numerics.program_cache.lowered import kept_fact
 from postgrad.numerics.validate import as_key, is_concrete, on_device
+from postgrad.problem.contexts import InContext, in_context, takes_context, trial_contexts
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.feasible.reals import Reals
 from postgrad.problem.own_identity import of_itself
@@ -29,12 +30,17 @@ from postgrad.problem.own_identity import of_itself
 NEAR, _FAR, _REACH, _THETAS = 16, 48, 1000.0, 16
 
 Decision = Float[Array, "..."]
-Cost = Callable[[Decision, Array], Float[Array, ""]]
-Model = Callable[[Decision, PyTree], Any]
+# With a context, functions of one more argument: see `Problem.at`.
+Cost = Callable[..., Float[Array, ""]]
+Model = Callable[..., Any]
 
 
 class Problem(Module):
     """Minimise H(x) = E_{xi ~ f(.; x, theta_c)} h(x, xi) over x in X, theta_c unknown.
+
+    What is known before a decision, such as the weekday or a promotion, is a context z: any PyTree
+    of arrays. Functions with one more argument are given it: cost(x, xi, z), model(x, theta, z),
+    observation(x, theta, z); `feasible` may be a function of z that returns a set.
 
     Attributes:
         cost: h(x, xi), a scalar. Any callable; a cost with parameters is best an
@@ -48,15 +54,68 @@ class Problem(Module):
 
     cost: Cost = eqx.field(converter=of_itself)
     model: Model = eqx.field(converter=of_itself)
-    feasible: FeasibleSet = Reals()
+    feasible: FeasibleSet = eqx.field(converter=of_itself, default=Reals())
     observation: Model | None = eqx.field(converter=of_itself, default=None)
 
     def __check_init__(self) -> None:
-        if not isinstance(self.feasible, FeasibleSet):
-            raise FeasibleSetError(f"feasible must be a feasible set, got {self.feasible!r}")
+        if not (isinstance(self.feasible, FeasibleSet) or callable(self.feasible)):
+            expected = "a feasible set, or a function of the context that returns one"
+            raise FeasibleSetError(f"feasible must be {expected}, got {self.feasible!r}")
         for name, error in (("cost", CostError), ("model", ModelError)):
             if not callable(getattr(self, name)):
                 raise error(f"{name} must be a function, got {getattr(self, name)!r}")
+
+    @property
+    def relaxed(self) -> "Problem":
+        """The problem in a convex set, where descents work: itself, unless x has whole numbers."""
+        relaxation = self.feasible.relaxation
+        return self if relaxation is self.feasible else replaced(self, feasible=relaxation)
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether a function of the problem needs a context that it has not been given."""
+        functions = (self.cost, *self.models.values())
+        return not isinstance(self.feasible, FeasibleSet) or any(map(takes_context, functions))
+
+    @property
+    def context(self) -> PyTree:
+        """z, if the problem is one in a context; else None."""
+        given = (f.context for f in (self.cost, *self.models.values()) if isinstance(f, InContext))
+        return next(given, None)
+
+    def at(self, context: PyTree) -> "Problem":
+        """The problem in a context: that of functions of two arguments, z given.
+
+        Args:
+            context: z, as arrays: see `contexts.as_context`.
+
+        Raises:
+            FeasibleSetError: If `feasible` is a function and returns no feasible set.
+        """
+        feasible: Any = self.feasible
+        if not isinstance(feasible, FeasibleSet):
+            feasible = feasible(context)
+            if not isinstance(feasible, FeasibleSet):
+                raise FeasibleSetError(f"feasible(z) must return a feasible set, got {feasible!r}")
+        cost, models = self.cost, {name: in_context(f, context) for name, f in self.models.items()}
+        return replaced(self, cost=in_context(cost, context), feasible=feasible, **models)
+
+    def in_trial_contexts(self, x: Decision, thetas: PyTree) -> list["Problem"]:
+        """The problem in the contexts that an assumption is tried in; without one, itself alone.
+
+        Contexts around the given one in which the model is not proper at x are left out.
+        """
+        context = self.context
+        if context is None:
+            return [self]
+        others = [self.at(z) for z in trial_contexts(context)[1:]]
+        place = np.asarray(x)[None]
+
+        def is_proper(problem: Problem) -> bool:
+            each = [_are_proper_at(m, place, thetas) for m in problem.models.values()]
+            return bool(np.all(each))
+
+        return [self, *filter(is_proper, others)]
 
     @property
     def likelihood(self) -> Model:
@@ -115,7 +174,13 @@ class Problem(Module):
             ModelError: If some theta gives no proper distribution, e.g. a covariance that is not
                 positive definite, a negative scale, or a stack of distributions.
             CostError: If the cost is not one number.
+            ContextError: If a function takes a context, and the problem is in none.
         """
+        if self.takes_context:
+            raise ContextError(
+                "cost, model or feasible set take a context: give an example, Agent(..., "
+                "context=z) or problem.at(z)"
+            )
         xi = self.check_models(x, thetas)["model"]
         cost = _cost(self.cost, x, xi)
         if not jnp.issubdtype(cost.dtype, jnp.floating):

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from postgrad.records.alarm import Alarm
+from postgrad.records.issued import IssuedDecision
 from postgrad.records.moments import Moments
 from postgrad.records.outlook import Outlook
 from postgrad.records.record import Record
@@ -15,6 +17,7 @@ from postgrad.records.surprise import Surprise
 # A batch further out than these shares of those foreseen is remarkable, or astonishing.
 _REMARKABLE, _ASTONISHING = 0.1, 0.01
 # Vectors are shown up to so many entries.
+_EXACT = 2.0**53  # whole numbers up to here are exact as floats
 _SHOWN = 6
 
 
@@ -102,6 +105,16 @@ class Explanation:
             yield f"{_counted(len(self.events), 'event')} on record; the last {self.events[-1]}."
 
     def _about_batch(self, last: Record, change: np.ndarray) -> Iterator[str]:
+        numbers = (last.context or {}).get("z")
+        name = f" {last.id!r}" if last.id else ""
+        batch = f"The last batch{name}, {_counted(len(last.rows), 'observation')}"
+        if numbers is not None:
+            context = ", ".join(f"{key or 'z'} = {value}" for key, value in numbers.items())
+            yield f"After {_counted(self.stage, 'batch')} a decision is sought for each context."
+            yield f"{batch} under {shown(last.x)}, arose in the context {context}."
+            if self.tail is not None:
+                yield _how_surprising(self.tail, last)
+            return
         text = f"After {_counted(self.stage, 'batch')} the decision is {shown(self.decision)}."
         if self.interval is not None:
             low, high = self.interval
@@ -111,11 +124,7 @@ class Explanation:
             if one.stage == self.stage and "decision" in one.details:
                 yield "It was sought anew since the last batch."
                 return
-        name = f" {last.id!r}" if last.id else ""
-        moved = (
-            f"The last batch{name}, {_counted(len(last.rows), 'observation')} under "
-            f"{shown(last.x)}, moved it by {shown(change, '+.3g')}"
-        )
+        moved = f"{batch} under {shown(last.x)}, moved it by {shown(change, '+.3g')}"
         if self.learned is not None and self.settled is not None:
             moved += (
                 f": {shown(self.learned, '+.3g')} by what it taught, "
@@ -195,7 +204,7 @@ def spreads_of(moments: Moments) -> dict[str, Spread]:
     return {name: Spread(mean, sd) for name, (mean, sd) in moments.items()}
 
 
-def interval_of(outlook: Outlook) -> tuple[np.ndarray, np.ndarray] | None:
+def interval_of(outlook: Outlook | IssuedDecision) -> tuple[np.ndarray, np.ndarray] | None:
     """Where the best decision lies, with 95 %; None where the descent does not tell."""
     low, high = np.asarray(outlook.low), np.asarray(outlook.high)
     return None if np.isnan(low).any() else (low[()], high[()])
@@ -221,10 +230,23 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{plural if count != 1 else ''}"
 
 
+def plain_number(value: Any) -> float | int:
+    """A whole number as an int, any other as a float."""
+    number = float(value)
+    return int(number) if number.is_integer() and abs(number) <= _EXACT else number
+
+
+def in_plain_text(value: Any, form: str = ".4g") -> str:
+    """A number as text: all digits of a whole one, else in the given form."""
+    number = plain_number(value)
+    whole = isinstance(number, int) and form == ".4g"
+    return str(number) if whole else format(float(value), form)
+
+
 def shown(values: np.ndarray, form: str = ".4g") -> str:
     """A number, or the first entries of an array."""
     flat = np.ravel(values)
-    texts = [format(value, form) for value in flat[:_SHOWN]]
+    texts = [in_plain_text(value, form) for value in flat[:_SHOWN]]
     if np.ndim(values) == 0:
         return texts[0]
     return "[" + ", ".join(texts) + (", ...]" if flat.size > _SHOWN else "]")

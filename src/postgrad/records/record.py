@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,7 @@ class Record:
         surprise: Where the batch lay among those foreseen.
         alarm: The alarm it raised, if any.
         corrections: That it was corrected or withdrawn since, and what its data were before.
+        context: Under which context it arose, as it is stored; None without contexts.
     """
 
     stage: int
@@ -57,6 +59,7 @@ class Record:
     surprise: Surprise
     alarm: Alarm | None
     corrections: tuple[Corrected, ...] = ()
+    context: Any = None
 
 
 @dataclass(frozen=True)

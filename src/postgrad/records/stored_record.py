@@ -64,6 +64,7 @@ def record_of(
         surprise=answer.surprise,
         alarm=None if batch.alarm is None else alarm_of(batch.alarm),
         corrections=corrections,
+        context=None if batch.context is None else json.loads(batch.context),
     )
 
 

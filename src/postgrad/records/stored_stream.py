@@ -14,6 +14,7 @@ from postgrad.records.explanation import (
     interval_of,
     spreads_of,
 )
+from postgrad.records.issued import IssuedDecision, read_issued
 from postgrad.records.moments import read_moments
 from postgrad.records.outlook import Outlook
 from postgrad.records.record import Record
@@ -27,7 +28,7 @@ from postgrad.records.stored_record import (
 )
 from postgrad.records.stream_events import EventLog, StreamEvent
 from postgrad.records.surprise import Surprise
-from postgrad.store import Database, Store
+from postgrad.store import Database, Issue, Store
 from postgrad.store.array_codec import decode
 
 # Where the arrays of a stage's report are that are told.
@@ -93,6 +94,26 @@ class StoredStream:
     def decision(self) -> np.ndarray:
         """The decision in force."""
         return self._issued(self.stage)[()]
+
+    def issued(self, name: str) -> IssuedDecision | None:
+        """The decision that was issued under an id; None if there is none.
+
+        Raises:
+            StoreError: If it is damaged.
+        """
+        return self._read_issued(self._store.issued(name))
+
+    def last_issued(self) -> IssuedDecision | None:
+        """The decision that was issued last under an id; None if there is none.
+
+        Raises:
+            StoreError: If it is damaged or missing.
+        """
+        return self._read_issued(self._store.last_issued())
+
+    def _read_issued(self, issue: Issue | None) -> IssuedDecision | None:
+        with self._database.reading():
+            return None if issue is None else read_issued(issue, self._shapes.decision)
 
     @property
     def interval(self) -> tuple[np.ndarray, np.ndarray] | None:

@@ -21,6 +21,7 @@ from postgrad.errors import SettingError
 from postgrad.numerics.draw_barrier import computed_once
 from postgrad.numerics.validate import as_count, as_key
 from postgrad.problem.own_identity import as_of_now
+from postgrad.research.stages_in_contexts import ContextsOfStages, stage_in_context
 
 # A decision with a larger entry, or one that is not a number, has diverged.
 _LARGEST_DECISION = 1e6
@@ -34,11 +35,15 @@ class Simulation(eqx.Module):
         record: What `simulate(record=...)` asked for, with axes (run, stage, ...) in each leaf.
         doubts: Why each decision may be wrong, (run, stage): a `Doubt`, where an agent would warn.
             None if that was not kept.
+        contexts: With contexts, those of stages 1, ..., T, with axes (run, stage, ...) in each
+            leaf: `decisions[:, t]` is the decision for `contexts[:, t - 1]`, under which the batch
+            of stage t arises. None without contexts.
     """
 
     decisions: np.ndarray
     record: PyTree
     doubts: np.ndarray | None = None
+    contexts: PyTree = None
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -90,6 +95,7 @@ def simulate(
     batch_size: int = 1,
     seed: int | Array = 0,
     record: Callable[[Any], PyTree] = nothing,
+    contexts: Any = None,
     progress: Progress = lambda label, done, total: None,
 ) -> Simulation:
     """Runs an algorithm, or any other policy, in a world whose truth is theta.
@@ -108,6 +114,9 @@ def simulate(
         batch_size: D, how many observations a stage.
         seed: The seed of everything: a whole number or a JAX key.
         record: A function of the state, whose results are kept for every stage.
+        contexts: If the problem takes contexts: a function of (stage, key) that returns z, the
+            stages numbered from 1; or arrays with the z of each stage along the leading axis. A
+            stage then decides for its context first, as `Agent.decide` does, and learns.
         progress: Called with ("simulating", stages done, of how many), summed over runs, from the
             threads that do the work, one at a time.
 
@@ -117,6 +126,7 @@ def simulate(
 
     Raises:
         SettingError: If a count is not a positive whole number.
+        ContextError: If contexts are missing or not like each other, or the policy takes none.
         ModelError: If the model is no proper distribution at theta.
         PostgradError: As the policy's `init` does.
     """
@@ -124,15 +134,21 @@ def simulate(
     horizon = as_count(horizon, SettingError, "horizon")
     batch_size = as_count(batch_size, SettingError, "batch_size")
     algorithm, record = as_of_now((algorithm, record))
-    start = algorithm.init(belief, x)
+    world = None if contexts is None else ContextsOfStages(contexts, horizon)
+    example = algorithm if world is None else world.example_of(algorithm)
+    start = example.init(belief, x)
     theta = as_theta(theta)
     # Checked as often as the belief's own values, by the same program.
     count = 1 if belief is None else jax.tree.leaves(belief.examples())[0].shape[0]
     thetas = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), theta)
-    algorithm.problem.check_models(start.decision, thetas)
+    example.problem.check_models(start.decision, thetas)
     keys = _keys(as_key(seed, SettingError), runs)
     stage = jax.tree_util.Partial(_stage, algorithm, theta, batch_size, record)
-    likelihood, rows = algorithm.problem.likelihood, horizon * batch_size
+    if world is not None:
+        stage = jax.tree_util.Partial(
+            stage_in_context, algorithm, start, world, theta, batch_size, record
+        )
+    likelihood, rows = example.problem.likelihood, horizon * batch_size
     states, seen = run(
         stage,
         [start] * runs,
@@ -150,7 +166,9 @@ def simulate(
         return np.concatenate([begun, later], axis=1)
 
     first = start.decision, record(start), jnp.zeros((), jnp.int8)
-    return Simulation(*jax.tree.map(from_start, first, seen))
+    met = None if world is None else seen[3]
+    decisions, kept, doubts = jax.tree.map(from_start, first, seen[:3])
+    return Simulation(decisions, kept, doubts, met)
 
 
 def _draws_once(algorithm: Policy) -> bool:

@@ -14,9 +14,12 @@ import numpy as np
 from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.pooling.pool import Pool
 from postgrad.engine import bulk
-from postgrad.errors import SettingError
+from postgrad.errors import ContextError, SettingError
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.problem import Problem
 from postgrad.spec.backtest_streams import daily_decisions
+from postgrad.spec.contexts.days import context_of_days, times_of_days
+from postgrad.spec.contexts.decisions_in_contexts import decisions_in_contexts
 from postgrad.spec.demand_table import DemandTable
 from postgrad.spec.rules_of_thumb import RULES, RuleBacktest, UnderageOverage, rule_named
 from postgrad.spec.tables.output_files import text_cell
@@ -42,6 +45,8 @@ class Backtest:
         spread: One standard deviation of what is not known about our decisions; NaN if not told.
         counterfactual: Whether the model says that other decisions would have led to other data.
             Then costs do not tell what the decisions would have cost.
+        left_out: How many demands were not learned from, and not scored, as a value of their
+            context was missing: by the name of the column.
     """
 
     items: tuple[str, ...]
@@ -54,6 +59,7 @@ class Backtest:
     costs: Mapping[str, np.ndarray]
     spread: np.ndarray
     counterfactual: bool
+    left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def scored(self) -> int:
@@ -98,6 +104,9 @@ class Backtest:
                 "The model says that decisions change the data. These costs are of the data that\n"
                 "past decisions led to, and not what other decisions would have cost."
             )
+        if self.left_out:
+            columns = ", ".join(f"{name} ({count})" for name, count in self.left_out.items())
+            lines.append(f"Left out, neither learned from nor scored, for want of: {columns}.")
         return "\n".join(lines)
 
     def to_csv(self) -> str:
@@ -134,6 +143,7 @@ def backtest(
     *,
     items: Sequence[str] | None = None,
     dates: Sequence[str] | None = None,
+    context: Any = None,
     split_by: Sequence[str] | None = None,
     pool: Pool | None = None,
     in_force: Any = None,
@@ -155,6 +165,11 @@ def backtest(
             may be a plain list. Days by items by rows, where days have several: one batch each.
         items: Their names; those of a frame's columns, if not given.
         dates: Names of the days, in order.
+        context: z of each day, known before its decision: a PyTree of arrays such as a dictionary
+            of columns, days along the leading axis. Where items are decided by themselves, arrays
+            of days by items differ from item to item. Days with a NaN are left out, see
+            `Backtest.left_out`. Time passes as `dates` say, in days, if all of them are dates such
+            as 2026-01-31; else a day is one unit of time.
         split_by: The group of each day, such as its weekday: a decision and a belief for each
             group. Rules of thumb then learn from days of the same group.
         pool: How the groups of each item learn from each other, or without `split_by` the items;
@@ -171,6 +186,7 @@ def backtest(
     Raises:
         BatchError: If the demand is no table of numbers, or the model excludes some of it.
         SettingError: If settings do not fit it.
+        ContextError: If the problem takes a context and none is given, or one of another length.
     """
     for name in rules or ():
         rule_named(name)  # said before the long computation, not after it
@@ -188,13 +204,30 @@ def backtest(
     if np.ndim(x) > 0 and np.shape(x) != (width,):
         raise SettingError(f"x must have one entry for each of {width} items, got {x!r}")
     start = np.broadcast_to(np.asarray(x, float), (width,))
-    ours = daily_decisions(problems, belief, start, table, pool, options, progress)
+    if (context is not None) != problems[0].takes_context:
+        needed = "takes a context: give context=" if context is None else "takes no context"
+        raise ContextError(f"the problem {needed}")
+    if context is None:
+        contexts = None
+        ours = daily_decisions(problems, belief, start, table, pool, options, progress)
+    else:
+        contexts = context_of_days(context, table.known, len(problems) < width)
+        table.leave_out(~contexts.known)
+        if pool is not None:
+            raise SettingError("groups of days in contexts cannot be pooled: leave out `pool`")
+        times = times_of_days(dates)
+        ours = decisions_in_contexts(
+            problems, belief, start, table, contexts, times, options, progress
+        )
     newsvendors: list[Any] = [p.cost for p in problems if isinstance(p.cost, UnderageOverage)]
+    sets = [problem.feasible for problem in problems]
+    newsvendors = newsvendors if all(isinstance(one, FeasibleSet) for one in sets) else []
     if rules is None:
         rules = tuple(RULES) if newsvendors else ()
     if rules and len(newsvendors) < len(problems):
-        raise SettingError(f"rules of thumb need a newsvendor's cost, got {problems[0].cost!r}")
-    thumb = RuleBacktest(table, start, newsvendors, [p.feasible for p in problems])
+        what = f"{problems[0].cost!r} in {sets[0]!r}"
+        raise SettingError(f"rules of thumb need a newsvendor's cost in a feasible set, got {what}")
+    thumb = RuleBacktest(table, start, newsvendors, sets)
     decisions = {_OURS: ours.decisions}
     for number, name in enumerate(rules):
         progress(f"comparing with {name}", number, len(rules))
@@ -209,9 +242,13 @@ def backtest(
         known=table.known,
         demand=table.demand,
         decisions=decisions,
-        costs={name: table.costs(problems, chosen) for name, chosen in decisions.items()},
+        costs={
+            name: table.costs(problems, chosen, contexts and contexts.context)
+            for name, chosen in decisions.items()
+        },
         spread=ours.spread,
         counterfactual=ours.data_depend,
+        left_out={} if contexts is None else contexts.left_out,
     )
 
 

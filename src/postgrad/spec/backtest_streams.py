@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
-from postgrad.algorithm.bayesian_sgd import BayesianSGD
+from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.beliefs.belief import Belief, first
 from postgrad.beliefs.pooling.pool import Pool
 from postgrad.beliefs.pooling.population import Population
@@ -21,7 +21,7 @@ from postgrad.engine.compiling import compiled_well
 from postgrad.engine.stage import is_possible
 from postgrad.errors import BatchError, SettingError
 from postgrad.problem.batch import Batch
-from postgrad.problem.problem import Problem, kind_of
+from postgrad.problem.problem import Model, Problem, kind_of
 from postgrad.spec import partial_pooling
 from postgrad.spec.demand_table import DemandTable
 from postgrad.spec.partial_pooling import Members
@@ -131,14 +131,9 @@ def daily_decisions(
     units = start[None] if joint else start
     distinct = {x.tobytes(): x for x in units}
     begun = {name: policy.init(belief, x) for name, x in distinct.items()}
-    theta = first(belief.examples())
-    likelihood, x_1 = problems[0].likelihood, begun[units[0].tobytes()].x
-    data_depend = kind_of(likelihood, x_1, theta).depends_on_decision
-    if table.in_force is None and data_depend:
-        such_as = "(the stock that limited sales, the price that was asked)"
-        needed = f"in_force must say under which decisions they arose {such_as}"
-        raise SettingError(f"the data depend on the decision: {needed}")
-    weight, demand = _batches(table, joint)
+    likelihood = problems[0].likelihood
+    data_depend = check_in_force(likelihood, begun[units[0].tobytes()], table)
+    weight, demand = batches_of_days(table, joint)
     known = np.asarray(weight.any(axis=2))
     shape = (len(table.demand), len(problems), *units.shape[1:])
     in_force = None if table.in_force is None else table.in_force.reshape(shape)
@@ -151,7 +146,7 @@ def daily_decisions(
         return np.stack([np.resize(getattr(stream, part), horizon) for stream in streams])
 
     learned_from = filled("day"), filled("unit")
-    numbers, rest = _stacked(problems, np.asarray([stream.problems for stream in streams]))
+    numbers, rest = stacked_problems(problems, np.asarray([stream.problems for stream in streams]))
     acted = None if in_force is None else in_force[learned_from]
     several = None if weight.shape[2] == 1 else weight[learned_from].astype(float)
     of_members = pool is not None and len(streams[0].problems) > 1
@@ -172,13 +167,7 @@ def daily_decisions(
 
     decisions, spread = np.full((2, *shape), np.nan)
     for s, stream in enumerate(streams):
-        wrong = np.flatnonzero(~np.asarray(possible[s])[: len(stream.day)])
-        if wrong.size:
-            day, u = stream.day[wrong[0]], stream.unit[wrong[0]]
-            raise BatchError(
-                f"the demand {table.rows[day, slice(None) if joint else u].squeeze()} of day "
-                f"{day}, item {'all' if joint else u}, is impossible under the model"
-            )
+        check_possible(table, stream.day, stream.unit, np.asarray(possible[s]), joint)
         for days, u, member in stream.decides:
             own_stages = np.flatnonzero(stream.member == member)
             # How many of its batches are known when the decision of each day is issued.
@@ -242,7 +231,45 @@ def _streams(
     return found
 
 
-def _batches(
+def check_in_force(likelihood: Model, state: State, table: DemandTable) -> bool:
+    """Whether the data depend on the decision.
+
+    Raises:
+        SettingError: If they do, and the table does not say under which decisions they arose.
+    """
+    theta = first(state.belief.examples())
+    data_depend = kind_of(likelihood, state.x, theta).depends_on_decision
+    if table.in_force is None and data_depend:
+        such_as = "(the stock that limited sales, the price that was asked)"
+        needed = f"in_force must say under which decisions they arose {such_as}"
+        raise SettingError(f"the data depend on the decision: {needed}")
+    return data_depend
+
+
+def check_possible(
+    table: DemandTable, day: np.ndarray, unit: np.ndarray, possible: np.ndarray, joint: bool
+) -> None:
+    """Check the days that a stream has learned from.
+
+    Args:
+        table: The data.
+        day: The day of each stage.
+        unit: The unit of each.
+        possible: Whether the model allows what was learned from; there may be more at the end.
+        joint: Whether the items are decided together.
+
+    Raises:
+        BatchError: If the model excludes the demand of one of them.
+    """
+    if (wrong := np.flatnonzero(~possible[: len(day)])).size:
+        at, u = day[wrong[0]], unit[wrong[0]]
+        raise BatchError(
+            f"the demand {table.rows[at, slice(None) if joint else u].squeeze()} of day {at}, item "
+            f"{'all' if joint else u}, is impossible under the model"
+        )
+
+
+def batches_of_days(
     table: DemandTable, joint: bool
 ) -> tuple[Bool[np.ndarray, "days units D"], Float[np.ndarray, "days units D ..."]]:
     """The rows of each day and unit: which there are, and what they are.
@@ -265,7 +292,7 @@ def _batches(
     return known.all(axis=1)[:, None], np.moveaxis(rows, 2, 1)[:, None]
 
 
-def _stacked(problems: list[Problem], unit: np.ndarray) -> tuple[Problem, Problem]:
+def stacked_problems(problems: list[Problem], unit: np.ndarray) -> tuple[Problem, Problem]:
     """The numbers of each stream's problem along a leading axis, and the rest of all problems."""
     parts = [eqx.partition(problem, eqx.is_array) for problem in problems]
     numbers, rests = zip(*parts, strict=True)

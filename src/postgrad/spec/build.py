@@ -14,10 +14,13 @@ from postgrad.beliefs.pooling.pool import Pool
 from postgrad.beliefs.separate import Separate
 from postgrad.errors import DecisionError, PriorError, SpecificationError
 from postgrad.numerics.validate import on_device
+from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.items import Items
 from postgrad.problem.problem import Problem
 from postgrad.research import problems
+from postgrad.spec.contexts.column_memory import Context, example
 from postgrad.spec.parts.beliefs import MOST_POINTS, GridBelief
+from postgrad.spec.parts.regression import RegressionDemand
 from postgrad.spec.parts.toml_table import Pick
 from postgrad.spec.reworded import reworded
 from postgrad.spec.specification import (
@@ -41,6 +44,7 @@ class BuiltSpecification:
         pool: How the groups of an item, or the items, learn from each other; None if they do not.
         options: Arguments of `BayesianSGD`.
         alpha: The level of alarms.
+        context: An example of a context; None without `[context]`.
     """
 
     items: tuple[str, ...]
@@ -50,6 +54,7 @@ class BuiltSpecification:
     pool: Pool | None
     options: dict[str, Any]
     alpha: float
+    context: Context | None
 
     @property
     def joint(self) -> bool:
@@ -73,9 +78,11 @@ def build(specification: Specification, items: Sequence[str]) -> BuiltSpecificat
         built, belief, starts = _from_parts(spec, len(names))
     else:
         built, belief, starts = _whole(spec.problem, names)
+    _check_context(spec, built[0])
     for problem, start in zip(built, starts, strict=True):
         with reworded("start", SpecificationError, DecisionError):
-            initial_decision(problem, start)
+            if isinstance(problem.feasible, FeasibleSet):  # else it depends on the context
+                initial_decision(problem, start)
     settings, pool = spec.settings, None
     if spec.pooled is not None:
         pool = Pool(spec.pooled.strength)
@@ -87,7 +94,18 @@ def build(specification: Specification, items: Sequence[str]) -> BuiltSpecificat
         options["samples"] = (total, *draws) if draws else total
     if settings.preset == "paper":
         options = presets.paper(**options)
-    return BuiltSpecification(names, built, belief, starts, pool, options, settings.alpha)
+    joint = len(built) == 1 and starts[0].ndim == 1
+    context = None if spec.context is None else example(spec.context, len(names) if joint else None)
+    return BuiltSpecification(names, built, belief, starts, pool, options, settings.alpha, context)
+
+
+def _check_context(spec: Specification, problem: Problem) -> None:
+    if problem.takes_context == (spec.context is not None):
+        return
+    if spec.context is None:
+        raise SpecificationError("the problem takes a context: say in [context] what is known")
+    which = "" if spec.model is None else f": the model {spec.model.kind!r} takes none"
+    raise SpecificationError(f"context: neither cost, model nor set depends on it{which}")
 
 
 _Built = tuple[tuple[Problem, ...], Belief, tuple[np.ndarray, ...]]
@@ -100,12 +118,20 @@ def _from_parts(spec: Specification, count: int) -> _Built:
         spec.check_counts(count)
     if feasible.joint:
         _check_size(spec, count)
-    each, prior = model.build(), belief.build(model.parameters)
+    observation: Any = None
+    if isinstance(model, RegressionDemand):
+        each, prior = belief.model(model, spec.context), belief.build(model, spec.context)
+        observation = model.observed(each)
+    else:
+        each, prior = model.build(), belief.build(model.parameters)
     picks = [_pick(i) for i in range(count)]
     if feasible.joint:
         picks = [lambda value: on_device(np.broadcast_to(np.asarray(value, float), (count,)))]
         each, prior = Items(each), Separate(prior, count)
-    built = tuple(Problem(cost.build(pick), each, feasible.build(pick)) for pick in picks)
+        observation = None if observation is None else Items(observation)
+    built = tuple(
+        Problem(cost.build(pick), each, feasible.build(pick), observation) for pick in picks
+    )
     return built, prior, tuple(np.asarray(pick(start)) for pick in picks)
 
 

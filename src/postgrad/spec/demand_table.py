@@ -7,11 +7,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Int, PyTree
 
 from postgrad.algorithm.separable_cost import costs_by_item
 from postgrad.errors import BatchError, SettingError
 from postgrad.numerics.validate import as_count, as_matrix, is_frame
+from postgrad.problem.contexts import in_context, takes_context
 from postgrad.problem.problem import Problem
 from postgrad.spec.reworded import reworded
 
@@ -48,18 +49,22 @@ class DemandTable:
         if is_frame(demand):
             demand, self.columns = as_matrix(demand)
         self.rows = _as_table(demand)
-        self.known_rows = ~np.isnan(self.rows)
-        self.known, count = self.known_rows.any(axis=2), self.known_rows.sum(axis=2)
-        total = np.where(self.known_rows, self.rows, 0.0).sum(axis=2)
-        self.demand = np.where(self.known, total / np.maximum(count, 1), np.nan)
+        self._set_rows(self.rows)
         days = len(self.demand)
-        labels = [""] * days if split_by is None else list(split_by)
-        if len(labels) != days:
-            raise SettingError(f"split_by must have one entry for each of {days} days")
-        self.group = np.unique(labels, return_inverse=True)[1]
+        self.group = groups_of(split_by, days)
         self.groups = int(self.group.max()) + 1
         self.delay = delay if delay == 0 else as_count(delay, SettingError, "delay")
         self.in_force = None if in_force is None else self._in_force(in_force)
+
+    def _set_rows(self, rows: np.ndarray) -> None:
+        self.rows, self.known_rows = rows, ~np.isnan(rows)
+        self.known, count = self.known_rows.any(axis=2), self.known_rows.sum(axis=2)
+        total = np.where(self.known_rows, self.rows, 0.0).sum(axis=2)
+        self.demand = np.where(self.known, total / np.maximum(count, 1), np.nan)
+
+    def leave_out(self, where: Bool[np.ndarray, "days items"]) -> None:
+        """Take some demands for not known."""
+        self._set_rows(np.where(where[..., None], np.nan, self.rows))
 
     def _in_force(self, in_force: Any) -> np.ndarray:
         with reworded("in_force must be a table of numbers", SettingError, ValueError, TypeError):
@@ -75,23 +80,49 @@ class DemandTable:
             raise BatchError(f"in_force must say under which decision {which}, got {given}")
         return np.where(self.known, table, 0.0)
 
-    def costs(self, problems: Sequence[Problem], decisions: np.ndarray) -> np.ndarray:
+    def costs(
+        self, problems: Sequence[Problem], decisions: np.ndarray, context: PyTree = None
+    ) -> np.ndarray:
         """What decisions cost on all rows of a day: days by items.
 
         Days by one column, if all items have one cost that does not add over them. Zero where a
         demand is not known.
-        """
-        rows = np.moveaxis(self.rows, 2, 0)
-        return np.sum([self._costs_of_row(problems, decisions, row) for row in rows], axis=0)
 
-    def _costs_of_row(self, problems: Sequence[Problem], x: np.ndarray, row: Any) -> np.ndarray:
+        Args:
+            problems: One for each item, or a single one for all items.
+            decisions: Days by items.
+            context: z, days by units along the leading axes; None without contexts.
+        """
+        x, rows = np.where(self.known, decisions, 0.0), np.moveaxis(self.rows, 2, 0)
+        return np.sum([self._costs_of_row(problems, x, row, context) for row in rows], axis=0)
+
+    def _costs_of_row(
+        self, problems: Sequence[Problem], x: np.ndarray, row: Any, context: PyTree
+    ) -> np.ndarray:
         known = ~np.isnan(row)
         demand = np.where(known, row, 0.0)
         if len(problems) == demand.shape[1]:
             costs = _stacked([problem.cost for problem in problems])
-            return np.where(known, _costs_of_items(costs, x, demand), 0.0)
-        each = costs_by_item(problems[0].cost, jnp.asarray(x), jnp.asarray(demand))
+            return np.where(known, _costs_of_items(costs, x, demand, context), 0.0)
+        cost = problems[0].cost
+        if takes_context(cost):
+            z = jax.tree.map(lambda leaf: leaf[:, 0], context)
+            each = jax.vmap(lambda x, xi, z: in_context(cost, z)(x, xi))(x, demand, z)[:, None]
+        else:
+            each = costs_by_item(cost, jnp.asarray(x), jnp.asarray(demand))
         return np.where(known[:, : each.shape[1]], each, 0.0)
+
+
+def groups_of(split_by: Sequence[str] | None, days: int) -> Int[np.ndarray, " days"]:
+    """The number of each day's group; all 0, if days are not split.
+
+    Raises:
+        SettingError: If there is not one group for each day.
+    """
+    labels = [""] * days if split_by is None else list(split_by)
+    if len(labels) != days:
+        raise SettingError(f"split_by must have one entry for each of {days} days")
+    return np.unique(labels, return_inverse=True)[1]
 
 
 def _stacked(costs: Sequence[Any]) -> Any:
@@ -102,15 +133,15 @@ def _stacked(costs: Sequence[Any]) -> Any:
 
 
 @eqx.filter_jit
-def _costs_of_items(costs: Any, x: Any, demand: Any) -> Array:
+def _costs_of_items(costs: Any, x: Any, demand: Any, context: PyTree) -> Array:
     """The cost of each item on each day, as one program for all items."""
     numbers, rest = eqx.partition(costs, eqx.is_array)
 
-    def one(numbers: Any, x: Array, demand: Array) -> Array:
-        return eqx.combine(numbers, rest)(x, demand)
+    def one(numbers: Any, x: Array, demand: Array, z: PyTree) -> Array:
+        return in_context(eqx.combine(numbers, rest), z)(x, demand)
 
-    days = jax.vmap(one, in_axes=(None, 0, 0))
-    return jax.vmap(days, in_axes=(0, 1, 1), out_axes=1)(numbers, x, demand)
+    days = jax.vmap(one, in_axes=(None, 0, 0, 0))
+    return jax.vmap(days, in_axes=(0, 1, 1, 1), out_axes=1)(numbers, x, demand, context)
 
 
 def _as_table(demand: Any) -> np.ndarray:

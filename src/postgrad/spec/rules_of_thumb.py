@@ -219,7 +219,9 @@ class RuleBacktest:
         """
         parts: list[tuple[np.ndarray, Any, Any]] = []
         beside: list[tuple[np.ndarray, Any, _Bounds]] = []
-        for items, *part in zip(self._together(), self.costs, self.feasible, strict=True):
+        # Orders in lots are rounded afterwards, as all orders are moved to the feasible set.
+        convex = [feasible.relaxation for feasible in self.feasible]
+        for items, *part in zip(self._together(), self.costs, convex, strict=True):
             cost, feasible = map(_on_host, part)
             alone = isinstance(feasible, _Bounds) and np.ndim(feasible.low) == 0
             (beside if alone and always_known[items].all() else parts).append(

@@ -5,7 +5,7 @@ import itertools
 import json
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,13 @@ from postgrad.errors import (
     SpecificationError,
     StoreError,
 )
+from postgrad.records.explanation import interval_of
 from postgrad.records.record import Record
 from postgrad.spec.build import build
+from postgrad.spec.contexts.asking import Decided, Rows, asks, decided, sought
+from postgrad.spec.contexts.row_contexts import RowContexts
 from postgrad.spec.reading.normal_form import normal_form
+from postgrad.spec.reading.row_batches import batches_of_row
 from postgrad.spec.reading.stream_names import (
     ALL_ITEMS,
     Interval,
@@ -77,6 +81,11 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             instead = "rows that name their item can be backtested, not run"
             raise SpecificationError(f"{rule}: give each a column, data.items; {instead}")
         self._groups = (None,) if split is None else split.groups
+        self._contexts: RowContexts | None = None
+        if specification.context is not None:
+            dated = data.date is not None
+            self._contexts = RowContexts(specification.context, dated, self.together)
+        self._asked: set[Stream] = set()
         self._accept_change = accept_change
         self._database = Database(path)
         if accept_change:
@@ -90,6 +99,11 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
     def together(self) -> tuple[str, ...]:
         """The names of the items that are decided together; none, if each is decided by itself."""
         return self._built.items if self._built is not None and self._built.joint else ()
+
+    @property
+    def in_contexts(self) -> bool:
+        """Whether each decision is for a context."""
+        return self._contexts is not None
 
     def streams(self) -> list[Stream]:
         """The streams of the file, in the order of their first rows.
@@ -124,6 +138,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                 alpha=built.alpha,
                 notes=self._notes,
                 pool=self._pool(built.pool, item),
+                context=built.context,
                 **built.options,
             )
         return self._agents[item, group]
@@ -134,15 +149,13 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             return None
         return Pool(pool.strength, "all" if self.specification.split_by is None else f"of {item}")
 
-    def _check_correctable(self) -> None:
-        if self.specification.pooled is not None:
-            raise SpecificationError(
-                "rows of pooled streams cannot be corrected or withdrawn: other streams have "
-                "learned from them. Put the data right, and run them into a new file (--state)"
-            )
-
     def deliver(self, rows: Iterable[DatedRow], *, at_once: int = 1) -> Iterator[dict[str, Any]]:
         """Observe rows, and report the decisions after each; also of rows observed before.
+
+        With contexts, decisions are for rows without a demand: for those at the end, or, one row at
+        a time, for each. The first one is issued, under the id of its row; those that follow it are
+        computed and not stored, since more will be known when their time has come. Where the
+        calendar alone makes the context, and no row asks, the day after the last row is decided.
 
         A report is given when its row has been committed. The first row that is refused ends the
         iteration with an error; all rows before it have been committed and reported.
@@ -156,11 +169,12 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             DataError: If a row cannot be read, or lacks a demand that is needed.
             PostgradError: If an agent refuses a row.
         """
-        source = iter(rows)
+        found = Rows(rows, hold=self._contexts is not None and at_once > 1)
+        source = iter(found)
         while True:
             taken, unreadable = self._take(source, at_once)
             if not taken and unreadable is None:
-                return
+                break
             while taken:
                 reports, refused = self._commit(taken)
                 yield from reports
@@ -168,6 +182,30 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                     raise refused
             if unreadable is not None:
                 raise unreadable
+        if self._contexts is not None:
+            for row in found.left_to_decide(self._contexts, self.specification.split_by):
+                yield self._report(row)
+
+    def decide(
+        self, item: str, group: str | None, date: str | None, given: Mapping[str, str]
+    ) -> Decided:
+        """The decision of a stream for a date and a context; nothing is written.
+
+        Args:
+            item: The item, or `ALL_ITEMS`.
+            group: The group.
+            date: The date, such as 2026-01-31.
+            given: The values of columns, by the names of the context or of the data.
+
+        Raises:
+            DataError: If a value is missing or wrong, or a level was never seen.
+            SpecificationError: If the specification has no `[context]`.
+        """
+        if self._contexts is None:
+            raise SpecificationError("it has no [context]: decisions are for all dates")
+        row = self._contexts.row_of(item, group, date, given)
+        agent = self.agent(item, group)
+        return sought(self._contexts, agent, row, self._contexts.cells(row, item))
 
     def correct(self, rows: Iterable[DatedRow]) -> Iterator[dict[str, Any]]:
         """Correct what was observed of some rows by their ids, and report what is decided now.
@@ -182,7 +220,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             DataError: If a row cannot be read, or was never observed.
             PostgradError: If an agent refuses a row.
         """
-        self._check_correctable()
+        self.specification.check_correctable()
         for row in rows:
             changed = {}
             for item, values, decisions in self._batches(row):
@@ -197,7 +235,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         Raises:
             DataError: If none of the streams has observed it.
         """
-        self._check_correctable()
+        self.specification.check_correctable()
         found = [stream for stream in streams if self.agent(*stream).record(name) is not None]
         if not found:
             raise DataError(f"{name!r} was never observed")
@@ -232,7 +270,9 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         try:
             for row in itertools.islice(source, count):
                 for item, values, decisions in self._batches(row):
-                    self.agent(item, row.group).prepare(values, id=row.id, x=decisions)
+                    self._prepare(item, row, values, decisions)
+                if self._contexts is not None and asks(row):
+                    self._decide(row, issue=False)  # compiled before the transaction begins
                 taken.append(row)
                 if time.monotonic() - began > _COMMIT_S:
                     break
@@ -260,40 +300,63 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         return reports, None
 
     def _report(self, row: DatedRow) -> dict[str, Any]:
-        """Observe a row, and say what has been decided."""
+        """Observe a row, and say what has been decided; decide for it, if it has no demand."""
+        if self._contexts is not None and asks(row):
+            return self._decide(row, issue=True)
         records = {item: self._observe(item, row, y, x) for item, y, x in self._batches(row)}
-        report: dict[str, Any] = {"id": row.id}
-        if row.group is not None:
-            report["group"] = row.group
-        report["stage"] = {item: record.stage for item, record in records.items()}
+        report = self._heading(row, {item: record.stage for item, record in records.items()})
+        if self._contexts is None:
+            found = {item: (record.decision, record.interval) for item, record in records.items()}
+        else:
+            issued = {item: self.agent(item, row.group).issued(row.id) for item in records}
+            found = {i: (one.decision, interval_of(one)) for i, one in issued.items() if one}
         if self.specification.pooled is not None:
-            stages = [(item, self.agent(item, row.group), r.stage) for item, r in records.items()]
-            report["population"] = {item: a.population_version(n) for item, a, n in stages}
-        decided = [
-            part
-            for item, record in records.items()
-            for part in self.by_item(item, record.decision, record.interval)
-        ]
-        report["decision"] = {item: decision for item, decision, _ in decided}
-        if any(ends is not None for _, _, ends in decided):
-            report["interval"] = {item: ends for item, _, ends in decided}
+            agents = {item: self.agent(item, row.group) for item in records}
+            versions = {i: agents[i].population_version(r.stage) for i, r in records.items()}
+            report["population"] = versions
+        if found or self._contexts is None:
+            report |= self._decisions(found)
         alarms = [f"{item}: {r.alarm}" for item, r in records.items() if r.alarm is not None]
-        return report | ({"alarms": alarms} if alarms else {})
+        report |= {"alarms": alarms} if alarms else {}
+        left_out = {} if self._contexts is None else self._contexts.all_left_out(row)
+        return report | ({"left_out": left_out} if left_out else {})
+
+    def _decide(self, row: DatedRow, *, issue: bool) -> dict[str, Any]:
+        """The decisions for a row. Only the first one after a stream's last batch is issued."""
+        assert self._contexts is not None  # rows ask for decisions in contexts only
+        found: dict[str, Decided] = {}
+        for item in [ALL_ITEMS] if self.together else row.values:
+            agent, stream = self.agent(item, row.group), (item, row.group)
+            cells, first = self._contexts.cells(row, item), stream not in self._asked
+            found[item] = decided(self._contexts, agent, row, cells, issue=issue and first)
+            if issue and found[item].issued:
+                self._asked.add(stream)
+        report = self._heading(row, {item: self.agent(item, row.group).stage for item in found})
+        report |= self._decisions({i: (one.decision, one.interval) for i, one in found.items()})
+        return report | {"issued": all(one.issued for one in found.values())}
+
+    def _heading(self, row: DatedRow, stages: dict[str, int]) -> dict[str, Any]:
+        group = {} if row.group is None else {"group": row.group}
+        return {"id": row.id, **group, "stage": stages}
+
+    def _decisions(self, found: Mapping[str, tuple[np.ndarray, Interval | None]]) -> dict[str, Any]:
+        """Decisions, and their intervals if there are any, item by item."""
+        parts = [part for item, one in found.items() for part in self.by_item(item, *one)]
+        report: dict[str, Any] = {"decision": {item: decision for item, decision, _ in parts}}
+        if any(ends is not None for _, _, ends in parts):
+            report["interval"] = {item: ends for item, _, ends in parts}
+        return report
 
     def _batches(self, row: DatedRow) -> Iterator[tuple[str, Any, Any]]:
         """The item of each stream that observes the row, the demand, and the decision in force."""
-        missing = [item for item, value in row.values.items() if value is None]
-        if not self.together:
-            for item, value in row.values.items():
-                if value is not None:
-                    yield item, value, row.decisions.get(item)
-        elif not missing:
-            decisions = [row.decisions.get(item) for item in row.values]
-            yield ALL_ITEMS, list(row.values.values()), None if None in decisions else decisions
-        elif len(missing) < len(row.values):
-            needed = "items that are decided together need all of them, or none"
-            absent = f"{len(missing)} of {len(row.values)} demands are missing"
-            raise DataError(f"{row.where}: {row.id}: {absent} ({', '.join(missing)}); {needed}")
+        left_out = {} if self._contexts is None else self._contexts.all_left_out(row)
+        return batches_of_row(row, self.together, left_out)
+
+    def _prepare(self, item: str, row: DatedRow, values: Any, decisions: Any) -> None:
+        agent = self.agent(item, row.group)
+        with contextlib.suppress(PostgradError):  # `_observe` says what is wrong
+            on = self._occasion(agent, item, row)
+            agent.prepare(values, id=row.id, x=decisions, **on)
 
     def _observe(self, item: str, row: DatedRow, values: Any, decisions: Any) -> Record:
         agent = self.agent(item, row.group)
@@ -305,15 +368,23 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                     before = f"was observed before, in the group {json.loads(elsewhere)[1]!r}"
                     now = f"now comes in the group {row.group!r}; give the new row another id"
                     raise DuplicateBatchError(f"{before}, and {now}")
-                agent.observe(values, id=row.id, x=decisions)
+                on = self._occasion(agent, item, row)
+                if on and decisions is None and (issued := agent.issued(row.id)) is not None:
+                    decisions = issued.decision
+                agent.observe(values, id=row.id, x=decisions, **on)
             except StoreError:
                 raise
             except PostgradError as error:
                 name = "" if item == ALL_ITEMS else f", {item!r}"
                 raise type(error)(f"{row.where}: {row.id}{name}: {error}") from error
+        self._asked.discard((item, row.group))
         record = agent.record(row.id)
         assert record is not None  # just observed
         return record
+
+    def _occasion(self, agent: Agent, item: str, row: DatedRow) -> dict[str, Any]:
+        """The arguments of `Agent.observe` that say on which occasion a row arose."""
+        return {} if self._contexts is None else self._contexts.observed(agent, row, item)._asdict()
 
     def told(self, item: str, group: str | None = None) -> Agent:
         """What is told of an item and a group: see `agent`."""

@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from postgrad.errors import SpecificationError
+from postgrad.spec.contexts.context_table import ContextTable
 from postgrad.spec.data import AnySplit, Columns, Pooling, SplitByWeekday
 from postgrad.spec.parts.beliefs import AnyBelief
 from postgrad.spec.parts.costs import AnyCost
 from postgrad.spec.parts.models import AnyModel
+from postgrad.spec.parts.regression import RegressionBelief, RegressionDemand
 from postgrad.spec.parts.rule_names import rule_and_window
 from postgrad.spec.parts.sets import AnySet
 from postgrad.spec.parts.toml_table import Name, Number, Numbers, Title, TomlTable
@@ -100,6 +102,7 @@ class Specification(TomlTable):
         belief: The prior of the model's parameters.
         feasible: The allowed decisions.
         start: The decision before any data.
+        context: What is known before each decision.
         split_by: Which rows share a belief and a decision; all rows, if not given.
         pooling: How the items learn from each other; not at all, if not given.
         settings: How the agent decides.
@@ -114,6 +117,7 @@ class Specification(TomlTable):
     belief: AnyBelief | None = None
     feasible: AnySet | None = None
     start: Numbers | None = None
+    context: ContextTable | None = None
     split_by: AnySplit | None = None
     pooling: Pooling | None = None
     settings: AgentSettings = AgentSettings()
@@ -136,7 +140,19 @@ class Specification(TomlTable):
         self._check_counts()
         if isinstance(self.split_by, SplitByWeekday) and self.data.date is None:
             raise ValueError("split_by: weekdays are read off the date; give data.date")
+        if self.context is not None:
+            self.context.check_data(self.data)
+        self._check_regression()
+        self._check_pooling()
 
+    def _check_regression(self) -> None:
+        if isinstance(self.model, RegressionDemand) and isinstance(self.belief, RegressionBelief):
+            if self.context is None:
+                raise ValueError("model: a regression needs `context`: what demand depends on")
+            self.model.check_terms(self.context)
+            self.belief.check_family(self.model.family)
+
+    def _check_pooling(self) -> None:
         if self.pooling is not None and self.split_by is not None:
             instead = (
                 'for groups of an item set pooling = "partial" in [split_by], without [pooling]'
@@ -150,6 +166,18 @@ class Specification(TomlTable):
         """Where it says how members learn from each other; None if they do not."""
         split = self.split_by
         return split if split is not None and split.pooling == "partial" else self.pooling
+
+    def check_correctable(self) -> None:
+        """Check that rows may be corrected.
+
+        Raises:
+            SpecificationError: If others have learned from them.
+        """
+        if self.pooled is not None:
+            raise SpecificationError(
+                "rows of pooled streams cannot be corrected or withdrawn: other streams have "
+                "learned from them. Put the data right, and run them into a new file (--state)"
+            )
 
     def _check_counts(self) -> None:
         """Lists must have a number for each item, where the file tells how many there are."""

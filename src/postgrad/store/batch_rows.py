@@ -18,8 +18,8 @@ from postgrad.store.stored_state import Batch, StaleStateError
 # Rows read by one statement: memory stays small, and writers do not wait for long.
 _CHUNK = 256
 
-_COLUMNS = "place, id, time, x, rows, answer, alarm, chain"
-_fields = attrgetter("id", "time", "x", "rows", "answer", "alarm")
+_COLUMNS = "place, id, time, x, rows, answer, alarm, context, chain"
+_fields = attrgetter("id", "time", "x", "rows", "answer", "alarm", "context")
 
 
 class BatchRows:
@@ -38,8 +38,9 @@ class BatchRows:
 
     def insert(self, stage: int, batch: Batch, chain: bytes) -> None:
         """Insert a batch with its checksum."""
-        insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        self._database.rows(insert, self.place(stage), self._stream, *_fields(batch), chain)
+        *fields, context = _fields(batch)
+        insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        self._database.rows(insert, self.place(stage), self._stream, *fields, chain, context)
 
     def replace(self, stage: int, batch: Batch, last: int, commits: Field) -> bytes:
         """Replace the batch of a stage, and with it the checksums of all batches from there on.
@@ -60,8 +61,8 @@ class BatchRows:
         for now, found in self.read(stage, last, commits):
             new = batch if now == stage else found
             chain = self.next_chain(chain, now, new)
-            update = "UPDATE batches SET x = ?, rows = ?, chain = ? WHERE place = ?"
-            self._database.rows(update, new.x, new.rows, chain, self.place(now))
+            update = "UPDATE batches SET x = ?, rows = ?, context = ?, chain = ? WHERE place = ?"
+            self._database.rows(update, new.x, new.rows, new.context, chain, self.place(now))
         return chain
 
     def drop_after(self, stage: int) -> None:
@@ -118,7 +119,7 @@ class BatchRows:
         for place, *fields, chain, meets in rows:
             if meets:
                 stage = place - self.place(0)
-                if before[0] != place - 1 or chain != digest(before[1], place, *fields):
+                if before[0] != place - 1 or chain != chained(before[1], place, *fields):
                     raise self._damaged(stage)
                 yield stage, Batch(*fields)
             before = (place, chain)
@@ -165,7 +166,7 @@ class BatchRows:
             for stage in range(start, stop + 1):
                 place = self.place(stage)
                 fields, chain = found.get(place, ([], None))
-                if before is None or chain != digest(before, place, *fields):
+                if before is None or chain != chained(before, place, *fields):
                     if self._went_back(stage, commits):
                         raise StaleStateError
                     raise self._damaged(stage)
@@ -184,4 +185,10 @@ class BatchRows:
 
 def next_chain(before: bytes, place: int, batch: Batch) -> bytes:
     """The checksum of a batch with a key, after the one with the checksum `before`."""
-    return digest(before, place, *_fields(batch))
+    return chained(before, place, *_fields(batch))
+
+
+def chained(before: bytes, place: int, *fields: Field) -> bytes:
+    """The same, of the fields of a row; without a context it is what earlier formats computed."""
+    *others, context = fields or (None,)
+    return digest(before, place, *(others if context is None else fields))

@@ -9,16 +9,16 @@ from postgrad.store.checksum import digest
 # "post" in ASCII: tells files of postgrad from other SQLite databases.
 APPLICATION = 0x706F7374
 # The format of the tables below; `changes/migrations.py` reads earlier ones.
-VERSION = 3
+VERSION = 4
 
-# The key of a batch is stream * STAGES + stage: a new batch is the last of its stream's pages. That
-# of an event is stream * STAGES + its number.
+# The key of a batch is stream * STAGES + stage: a new batch is the last of its stream's pages.
+# Events and issued decisions have stream * STAGES + their number.
 STAGES = 1 << 40
 
 # `header` and `report_header` are numbers of array headers.
 _STATE = """
     stage INTEGER NOT NULL, commits INTEGER NOT NULL, chain BLOB NOT NULL,
-    events INTEGER NOT NULL, fixed_since INTEGER NOT NULL,
+    events INTEGER NOT NULL, issued INTEGER NOT NULL, fixed_since INTEGER NOT NULL,
     header INTEGER NOT NULL, state BLOB NOT NULL,
     report_header INTEGER NOT NULL, report BLOB NOT NULL, counters BLOB NOT NULL,
     checksum BLOB NOT NULL"""
@@ -45,14 +45,20 @@ TABLES = {
     "batches": (
         "CREATE TABLE batches (place INTEGER PRIMARY KEY, stream INTEGER NOT NULL, id TEXT, "
         "time REAL NOT NULL, x BLOB, rows BLOB NOT NULL, answer BLOB NOT NULL, alarm TEXT, "
-        "chain BLOB NOT NULL)"
+        "chain BLOB NOT NULL, context TEXT)"
     ),
     "events": (
         "CREATE TABLE events (place INTEGER PRIMARY KEY, stage INTEGER NOT NULL, "
         "time REAL NOT NULL, kind TEXT NOT NULL, content TEXT NOT NULL, checksum BLOB NOT NULL)"
     ),
+    "decisions": (
+        "CREATE TABLE decisions (place INTEGER PRIMARY KEY, stream INTEGER NOT NULL, "
+        "id TEXT NOT NULL, stage INTEGER NOT NULL, time REAL NOT NULL, context TEXT, "
+        "answer BLOB NOT NULL, chain BLOB NOT NULL)"
+    ),
     "ids": "CREATE UNIQUE INDEX ids ON batches (stream, id) WHERE id IS NOT NULL",
     "alarms": "CREATE INDEX alarms ON batches (stream, place) WHERE alarm IS NOT NULL",
+    "decision_ids": "CREATE UNIQUE INDEX decision_ids ON decisions (stream, id)",
 }
 
 

@@ -17,8 +17,8 @@ EVERY = 64
 DAMAGED = f"is damaged; {WAY_OUT}"
 
 _COLUMNS = (
-    "stage, commits, chain, events, fixed_since, header, state, report_header, report, counters, "
-    "checksum"
+    "stage, commits, chain, events, issued, fixed_since, header, state, report_header, report, "
+    "counters, checksum"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM"
 _UPDATE = f"UPDATE heads SET {_COLUMNS.replace(',', ' = ?,')} = ?"
@@ -126,15 +126,15 @@ class StateRows:
         *fields, checksum = row
         if checksum != self._database.checksum(self._stream, *fields):
             raise self._database.error(f"the state {DAMAGED}")
-        stage, commits, chain, events, fixed_since, *arrays = fields
+        stage, commits, chain, events, issued, fixed_since, *arrays = fields
         header, state, report_header, report, counters = arrays
         header, report_header = map(self._headers.header, (header, report_header))
         saved = StoredState(stage, header, state, report_header, report, counters, fixed_since)  # type: ignore[arg-type]
-        return StreamHead(saved, commits, chain, events)  # type: ignore[arg-type]
+        return StreamHead(saved, commits, chain, events, issued)  # type: ignore[arg-type]
 
     def _fields(self, head: StreamHead) -> tuple[Field, ...]:
         saved = head.saved
         header, report_header = map(self._headers.number, (saved.header, saved.report_header))
-        numbers = (saved.stage, head.commits, head.chain, head.events, saved.fixed_since)
+        numbers = (saved.stage, head.commits, head.chain, head.events, head.issued)
         arrays = (header, saved.state, report_header, saved.report, saved.counters)
-        return (*numbers, *arrays)
+        return (*numbers, saved.fixed_since, *arrays)

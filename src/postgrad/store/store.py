@@ -9,6 +9,8 @@ from postgrad.errors import StoreError
 from postgrad.store.array_headers import ArrayHeaders
 from postgrad.store.batch_rows import BatchRows
 from postgrad.store.changes.event_rows import EventRows
+from postgrad.store.changes.issue_rows import IssueRows
+from postgrad.store.changes.issuing import IssuedDecisions
 from postgrad.store.database import Database
 from postgrad.store.guards.sqlite_errors import WAY_OUT
 from postgrad.store.opening.page_checks import check_pages, check_pages_once
@@ -28,7 +30,7 @@ FixedArrays = tuple[str, bytes]
 """Header and bytes of the arrays that stages do not change."""
 
 
-class Store:
+class Store(IssuedDecisions):
     """One named stream in a database. All rows that are read are checked.
 
     Attributes:
@@ -41,6 +43,7 @@ class Store:
     _batches: BatchRows
     _states: StateRows
     _events: EventRows
+    _issues: IssueRows
 
     def __init__(self, database: Database, name: str):
         """Find the stream.
@@ -64,7 +67,7 @@ class Store:
 
     def _undone(self) -> None:
         undone: Any = _Undone(self.database)
-        self._batches = self._states = self._events = undone
+        self._batches = self._states = self._events = self._issues = undone
 
     def _find(self) -> None:
         if (found := find_stream(self.database, self._name)) is not None:
@@ -72,6 +75,7 @@ class Store:
             self._batches = BatchRows(self.database, self._stream)
             self._states = StateRows(self.database, self._stream, self.array_headers)
             self._events = EventRows(self.database, self._stream)
+            self._issues = IssueRows(self.database, self._stream)
 
     def create(self, settings: str, saved: StoredState) -> str | None:
         """Create the stream.
@@ -85,7 +89,7 @@ class Store:
                 number = check_new_streams(self.database) + 1
                 self.database.insert("streams", number, self._name, settings)
                 chain = BatchRows(self.database, number).chain(0)
-                nothing, head = (StreamHead(saved, commits, chain, 0) for commits in (0, 1))
+                nothing, head = (StreamHead(saved, commits, chain, 0, 0) for commits in (0, 1))
                 StateRows(self.database, number, self.array_headers).insert("heads", head)
                 self.database.note(Commit(number, nothing, head))
         self._find()
@@ -107,7 +111,8 @@ class Store:
         mark = self.database.marked_commits.get(self._stream)
         if mark is not None and not mark.allows(head):
             missing = mark.commits - head.commits
-            what = f"{missing} acknowledged batches are" if missing else "an acknowledged batch is"
+            many = f"{missing} acknowledged batches or issued decisions are"
+            what = many if missing else "an acknowledged batch is"
             raise self.database.error(
                 f"{what} missing: the database or its log was damaged or replaced, or written by "
                 f"several that share no locks; {WAY_OUT}"
@@ -146,7 +151,7 @@ class Store:
                 may have been.
         """
         chain = self._batches.next_chain(head.chain, saved.stage, batch)
-        new = StreamHead(saved, head.commits + 1, chain, head.events + len(events))
+        new = _next(head, saved, chain, len(events))
         with self.database.transaction():
             self._states.update(head, new)
             self._batches.insert(saved.stage, batch, chain)
@@ -180,7 +185,7 @@ class Store:
                 nothing was changed.
         """
         chain = self._batches.chain(saved.stage)
-        new = StreamHead(saved, head.commits + 1, chain, head.events + len(events))
+        new = _next(head, saved, chain, len(events))
         with self.database.transaction():
             self._states.update(head, new)
             self._drop_after(saved, fixed_arrays)
@@ -222,7 +227,7 @@ class Store:
                 stage, batch = corrected
                 chain = self._batches.replace(stage, batch, saved.stage, head.commits)
                 self._states.drop_after(stage - 1)
-            new = StreamHead(saved, head.commits + 1, chain, head.events + 1)
+            new = _next(head, saved, chain, 1)
             self._states.update(head, new)
             if settings is not None:
                 self._set_settings(settings)
@@ -360,6 +365,7 @@ class Store:
                 self._states.checkpoint(row)
             self.fixed_arrays(head.saved)
             self._events.read(head.events)
+            self._issues.verify(head.issued)
             for _ in self.batches(1, head.saved.stage):
                 pass
 
@@ -369,6 +375,11 @@ class Store:
         self._states.drop_after(saved.stage)
         if fixed_arrays is not None:
             self._states.insert_fixed_arrays(saved.fixed_since, *fixed_arrays)
+
+
+def _next(head: StreamHead, saved: StoredState, chain: bytes, events: int) -> StreamHead:
+    """What comes after a state, with so many more events."""
+    return StreamHead(saved, head.commits + 1, chain, head.events + events, head.issued)
 
 
 class _Undone:

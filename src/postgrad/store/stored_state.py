@@ -1,4 +1,4 @@
-"""What a store keeps of a stream: batches, and states between batches."""
+"""What a store keeps of a stream: batches, states between them, and issued decisions."""
 
 from dataclasses import dataclass
 
@@ -23,6 +23,7 @@ class Batch:
         rows: The observations, as float64.
         answer: The decision that was issued, and numbers about it, as float64.
         alarm: The alarm that the batch raised, as JSON; None if it raised none.
+        context: Under which context the batch arose, as JSON; None without contexts.
     """
 
     id: str | None
@@ -31,6 +32,26 @@ class Batch:
     rows: bytes
     answer: bytes
     alarm: str | None
+    context: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """A decision that was issued under an id, as stored.
+
+    Attributes:
+        id: The id.
+        stage: How many batches had been observed.
+        time: When it was issued, in seconds since 1970.
+        context: The context for which it was issued, as JSON; None without contexts.
+        answer: The decision, and numbers about it, as float64.
+    """
+
+    id: str
+    stage: int
+    time: float
+    context: str | None
+    answer: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +109,14 @@ class StreamHead:
         commits: How many transactions have changed the stream.
         chain: The checksum of all batches so far.
         events: How many events are on record.
+        issued: How many decisions were issued under an id.
     """
 
     saved: StoredState
     commits: int
     chain: bytes
     events: int
+    issued: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from postgrad.agent.shared_parts import SharedParts, shared_parts
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs.pooling.pool import Pool
-from postgrad.engine.stream import Snapshot
+from postgrad.engine.snapshot import Snapshot
 from postgrad.errors import BatchError, PostgradError, SettingError, StoreError
 from postgrad.problem.problem import Problem
 from postgrad.records.settings import created_by, first_decision, read_settings
@@ -156,7 +156,7 @@ class Changing(LookingBack):
             before, bound = (self._parts, self._past), self._codec.bound
             start = self._stream.start.decision if x is None else x
             policy = BayesianSGD(problem, **self._options)
-            parts = shared_parts(policy, self._prior, start, self._alpha)
+            parts = shared_parts(policy, self._prior, start, self._alpha, self._context)
             found = parts.once(differences, self._parts.once(fingerprint))
             if refused := [one for one in found if not one.changeable]:
                 words = "; ".join(one.words for one in refused[:5])

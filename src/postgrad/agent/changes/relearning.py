@@ -6,9 +6,12 @@ from contextlib import suppress
 import jax.numpy as jnp
 import numpy as np
 
+from postgrad.agent.decisions.occasions import from_text
 from postgrad.agent.pooling.membership import Membership
 from postgrad.agent.state_codec import OtherArraysError, StateCodec
-from postgrad.engine.stream import Snapshot, Stream
+from postgrad.engine.occasion import Occasion
+from postgrad.engine.snapshot import Snapshot
+from postgrad.engine.stream import Stream
 from postgrad.errors import StoreError
 from postgrad.monitoring.assumptions import AssumptionFailedError
 from postgrad.records.settings import created_by
@@ -117,26 +120,33 @@ class Relearning:
         for number, batch in self._store.batches(base.stage + 1, stage):
             data = self.events.as_of(as_of, number, batch) if as_of else (batch.rows, batch.x)
             rows, x = self._data(*(replaced or {}).get(number, data))
+            in_force, on = issued if x is None else x, self._occasion(batch.context)
             try:
-                snapshot = self._relearned(snapshot, rows, issued if x is None else x)
+                snapshot = self._relearned(snapshot, rows, in_force, on)
             except AssumptionFailedError as failed:
                 return self.believed(stage, self._stream.begin(failed.which), replaced, as_of)
             issued = self._issued_after(number, batch)
         return snapshot
 
-    def _relearned(self, before: Snapshot, rows: np.ndarray, x: np.ndarray) -> Snapshot:
+    def _relearned(
+        self, before: Snapshot, rows: np.ndarray, x: np.ndarray, on: Occasion
+    ) -> Snapshot:
         """One stage without its descent; see `Stream.relearned`."""
-        if self._membership is None:
-            return self._stream.relearned(before, rows, x)
-        new = self._stream.relearned(self._membership.borrowed(before), rows, x)
-        return self._membership.with_prior(new)
+        return self._kept_prior(self._stream.relearned(self._lent(before), rows, x, on))
 
-    def _after(self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None) -> Snapshot:
+    def _after(
+        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None, on: Occasion
+    ) -> Snapshot:
         """One stage; see `Stream.after`."""
-        if self._membership is None:
-            return self._stream.after(before, rows, x)
-        new = self._stream.after(self._membership.borrowed(before), rows, x)
-        return self._membership.with_prior(new)
+        return self._kept_prior(self._stream.after(self._lent(before), rows, x, on))
+
+    def _lent(self, before: Snapshot) -> Snapshot:
+        """With what the population lends, if there is one."""
+        return before if self._membership is None else self._membership.borrowed(before)
+
+    def _kept_prior(self, new: Snapshot) -> Snapshot:
+        """After a stage, with the prior that was lent for it, if one was."""
+        return new if self._membership is None else self._membership.with_prior(new)
 
     def corrected(
         self,
@@ -244,6 +254,11 @@ class Relearning:
             return True  # on record, and so written by code that is later
         _, batch = next(self._store.batches(stage, stage))
         return self._codec.is_of_today(batch.answer)
+
+    def _occasion(self, context: str | None) -> Occasion:
+        """The occasion on which a batch arose."""
+        with self._store.database.reading():
+            return from_text(self._stream, context)
 
     def _data(self, rows: bytes, x: bytes | None) -> tuple[np.ndarray, np.ndarray | None]:
         """The observations of a batch, and the decision in force, if the caller named one."""

@@ -8,7 +8,7 @@ from postgrad.agent.changes.versions import told_apart, versions_now
 from postgrad.agent.moments import without_moments
 from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
-from postgrad.engine.stream import Snapshot
+from postgrad.engine.snapshot import Snapshot
 from postgrad.records.record import Replay, ReplayPart
 from postgrad.records.stream_events import (
     ANEW,
@@ -114,7 +114,7 @@ class Replaying:
             data = (batch.rows, batch.x)
             if as_of is not None:
                 data = self._events.as_of(as_of, stage, batch)
-            snapshot = past.history.again(snapshot, *data)
+            snapshot = past.history.again(snapshot, *data, batch.context)
             if snapshot.answer != batch.answer and different is None:
                 different = stage
         for number, one in after:

@@ -8,7 +8,7 @@ from postgrad.beliefs.belief import Belief
 from postgrad.beliefs.pooling.pool import Pool
 from postgrad.beliefs.pooling.population import lent_by, statistics_of
 from postgrad.engine.padding import padded
-from postgrad.engine.stream import Snapshot
+from postgrad.engine.snapshot import Snapshot
 from postgrad.errors import SettingError, StoreError
 from postgrad.numerics.fixed import fixed_leaves
 from postgrad.records.population_stream import is_population
@@ -26,6 +26,9 @@ class Membership:
 
     A stage borrows the population as it is, without what the agent itself has contributed. Computed
     again, it borrows the version that is on record.
+
+    Attributes:
+        lent_version: The version of the population that was borrowed last; 0 at first.
     """
 
     def __init__(self, database: Database, pool: Pool, prior: Belief, member: str, *, new: bool):
@@ -46,6 +49,7 @@ class Membership:
         self._population = pool.population(prior)
         self._live = live_population(database, pool.name, self._population, new=new)
         self._lent_from: StreamHead | None = None
+        self.lent_version = 0
         self._known: tuple[Belief | None, np.ndarray] = None, np.empty(0)
         self._first = jax.tree.leaves(prior)
         self._fixed = jax.tree.leaves(fixed_leaves(prior))
@@ -60,6 +64,7 @@ class Membership:
             total, self._lent_from = live.total, live.head
         else:
             total, self._lent_from = live.at(version), None
+        self.lent_version = live.version if version is None else version
         if before.stage > 0:
             total = total - self._statistics(before.belief)
         belief = lent_by(self._population, before.belief, total)

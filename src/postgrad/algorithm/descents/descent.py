@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.algorithm.decision_uncertainty import Outlook
-from postgrad.algorithm.sampled_objective import SampledObjective
+from postgrad.algorithm.sampled_objective import Draws, SampledObjective
 from postgrad.beliefs.belief import Belief
 from postgrad.numerics.module import Module
 from postgrad.problem.problem import Decision
@@ -143,6 +143,18 @@ class Descent(Module):
         self, stage: Stage, x: Decision, state: PyTree
     ) -> tuple[Decision, PyTree, Course, Outlook]:
         """From x_t to x_{t+1}; the outlook is `unknown(x)` where nothing is told about it."""
+
+    def readings(self, stage: Stage, x: Decision) -> Draws | None:
+        """A place for each row of the stage's draws -> what they read there.
+
+        None where a stage has no draws, or too few, by which to tell decisions apart.
+
+        Args:
+            stage: The stage.
+            x: Any decision.
+        """
+        del stage, x
+        return None
 
     @abc.abstractmethod
     def step_size(self, number: Int[Array, ""]) -> Float[Array, ""]:

@@ -83,7 +83,7 @@ class Beta(Conjugate):
         Args:
             concentration1: a.
             concentration0: b.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
         """
         positive = {"concentration1": concentration1, "concentration0": concentration0}
         prior = hyperparameters(positive)

@@ -12,7 +12,7 @@ from jax import random
 from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.beliefs.belief import BeliefWithMemory, first
-from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.forgetting import Memory, fade
 from postgrad.distributions.density import log_density, log_formula, settle
 from postgrad.distributions.inversion import by_inversion
 from postgrad.errors import ModelError, PriorError
@@ -63,7 +63,7 @@ class Conjugate(BeliefWithMemory):
         Args:
             prior: chi, or the numbers that define chi.
             statistics: Arrays of the shapes that S has.
-            forget: What remains of the evidence after one more batch; everything, if None.
+            forget: What remains of the evidence after one unit of time; everything, if None.
         """
         self.prior = prior
         self.data = Sum.zeros_like(statistics)
@@ -89,8 +89,11 @@ class Conjugate(BeliefWithMemory):
         """Adds the batch's statistics."""
         del key
         each = jax.vmap(lambda y: self.statistics(likelihood, batch.x, y))(batch.y)
-        data = self.memory.fade(self.data).add(jax.tree.map(batch.total, each))
+        data = self.data.add(jax.tree.map(batch.total, each))
         return replaced(self, data=data, memory=self.memory.after(batch))
+
+    def _faded(self, share: Array) -> Self:
+        return replaced(self, data=fade(self.data, share))
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """In closed form."""
@@ -111,7 +114,8 @@ class Conjugate(BeliefWithMemory):
         stated += f"; the model is a {found}, but"
         try:
             places = problem.decisions(x, self.examples())
-            agrees = bool(_agrees(self, problem.likelihood, places))
+            tried = problem.in_trial_contexts(x, self.examples())
+            agrees = all(bool(_agrees(self, one.likelihood, places)) for one in tried)
         except (AttributeError, TypeError, ValueError, KeyError, IndexError) as error:
             raise ModelError(f"{stated} cannot be read so: {error}") from error
         if not agrees:

@@ -53,7 +53,7 @@ class Dirichlet(Conjugate):
 
         Args:
             concentration: a, one positive number for each of two or more outcomes.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
         """
         prior = hyperparameters({"concentration": concentration})["concentration"]
         if prior.ndim != 1 or prior.size < 2:

@@ -103,7 +103,7 @@ class Gamma(CountsEvents):
         Args:
             concentration: a.
             rate: b.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
         """
         super().__init__(concentration, rate, forget=forget)
 
@@ -156,7 +156,7 @@ class InverseGamma(CountsEvents):
         Args:
             concentration: a.
             rate: b.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
         """
         super().__init__(concentration, rate, forget=forget)
 

@@ -47,7 +47,7 @@ class Normal(Conjugate):
         Args:
             loc: m.
             scale: s, the standard deviation.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
         """
         prior = hyperparameters({"scale": scale}, loc=loc)
         super().__init__(prior, dict.fromkeys(("precision", "slope"), prior["loc"]), forget)

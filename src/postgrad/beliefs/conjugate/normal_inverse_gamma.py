@@ -38,7 +38,7 @@ class NormalInverseGamma(Conjugate):
             count: k: the prior knows the mean as well as k observations would tell it.
             concentration: a: the prior knows the variance as well as 2 a observations would.
             rate: b: the prior's guess of the variance is about b / a.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
         """
         positive = {"count": count, "concentration": concentration, "rate": rate}
         prior = hyperparameters(positive, loc=loc)

@@ -51,7 +51,7 @@ class NormalInverseWishart(Conjugate):
             count: k: the prior knows the mean as well as this many observations would tell it.
             concentration: n > d - 1: how well the prior knows the covariance.
             rate_matrix: Psi, a positive definite matrix: the covariance is about Psi / n.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
 
         Raises:
             PriorError: If the shapes do not fit, Psi is not positive definite, or a count is too

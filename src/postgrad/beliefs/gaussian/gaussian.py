@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from postgrad.beliefs.belief import BeliefWithMemory, as_theta
-from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.forgetting import Memory, fade
 from postgrad.beliefs.gaussian.laplace import Laplace, check_smooth
 from postgrad.beliefs.gaussian.linear import (
     FlatModel,
@@ -78,7 +78,7 @@ class Gaussian(BeliefWithMemory):
                 are independent.
             covariance_matrix: Instead of `scale`, over all numbers of theta in the order of
                 `jax.flatten_util.ravel_pytree` (keys of a dictionary are sorted).
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
 
         Raises:
             PriorError: If an argument is not finite numbers of a fitting shape, a scale is not
@@ -120,11 +120,13 @@ class Gaussian(BeliefWithMemory):
     def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule, or Laplace's approximation to it."""
         del key
-        faded = replaced(self, evidence=self.memory.fade(self.evidence))
         model = FlatModel(likelihood, self.prior_loc)
-        gained = self.rule.evidence(model, self._origin, faded._law, batch)
-        evidence = faded.evidence.add(gained)
+        gained = self.rule.evidence(model, self._origin, self._law, batch)
+        evidence = self.evidence.add(gained)
         return replaced(self, evidence=evidence, memory=self.memory.after(batch))
+
+    def _faded(self, share: Array) -> Self:
+        return replaced(self, evidence=fade(self.evidence, share))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Normal draws."""
@@ -133,6 +135,17 @@ class Gaussian(BeliefWithMemory):
         for _ in shape:
             unravel = jax.vmap(unravel)
         return unravel(draws)
+
+    def sample_among(self, axes: PyTree, which: Int[Array, " k"], key: Array) -> PyTree:
+        """The same, by one normal draw each and not one for each member."""
+        laws = jax.vmap(lambda member: member._law, (axes,))(self)
+        own = jax.tree.map(lambda leaf: leaf[which], laws)
+        noise = normal_once(key, (which.size, own.mean.shape[-1]))
+        draws = jax.vmap(lambda law, z: law.at(z))(own, noise)
+        one = jax.tree.map(
+            lambda leaf, axis: leaf if axis is None else leaf[0], self.prior_loc, axes.prior_loc
+        )
+        return jax.vmap(ravel_pytree(one)[1])(draws)
 
     def mean(self) -> PyTree:
         """m_t."""
@@ -161,14 +174,17 @@ class Gaussian(BeliefWithMemory):
         """
         tried = problem.decisions(x, self.examples())
         places = jnp.asarray(np.concatenate([np.asarray(x)[None], tried]))
-        check_smooth(FlatModel(problem.likelihood, self.prior_loc), places, around(self._law))
+        contexts = problem.in_trial_contexts(x, self.examples())
+        data = [FlatModel(one.likelihood, self.prior_loc) for one in contexts]
+        check_smooth(data, places, around(self._law))
         origin = self._origin
         prior = normal_law(origin, self.prior_precision, jnp.zeros_like(origin))
         noise = np.random.default_rng(0).standard_normal((_TRIALS, origin.size))
         thetas = prior.at(jnp.asarray(np.geomspace(0.1, 1000.0, _TRIALS)[:, None] * noise))
         exact = all(
             is_linear(FlatModel(model, self.prior_loc), places, origin, thetas)
-            for model in problem.models.values()
+            for one in contexts
+            for model in one.models.values()
         )
         return replaced(self, rule=Kalman() if exact else Laplace())
 

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -168,9 +168,16 @@ def _points(d: int) -> Float[np.ndarray, "n d"]:
 
 
 def check_smooth(
-    model: FlatModel, places: Float[Array, "k ..."], thetas: Float[Array, "n d"]
+    models: Sequence[FlatModel], places: Float[Array, "k ..."], thetas: Float[Array, "n d"]
 ) -> None:
-    """Raise `ModelError` unless log f has finite first and second derivatives, not all zero."""
+    """Raise `ModelError` unless log f has finite first and second derivatives, not all zero.
+
+    Args:
+        models: The model, in each of the contexts that it is tried in.
+        places: Decisions.
+        thetas: Values of theta.
+    """
+    model = models[0]
     # With theta in the decision's place, to find out what depends on theta.
     kind = kind_of(jax.tree_util.Partial(_swapped, model), thetas[0], places[0])
     if kind.support_depends_on_decision:
@@ -178,19 +185,21 @@ def check_smooth(
             f"Gaussian needs a model whose support does not depend on theta, but that of "
             f"{kind.name} does; use Grid or Particles"
         )
-    finite, slopes, bends = _derivatives(model, places, thetas[:_TRIALS])
-    if not bool(finite):
+    found = [_derivatives(one, places, thetas[:_TRIALS]) for one in models]
+    finite = all(bool(one) for one, _, _ in found)
+    slopes, bends = (np.any([np.asarray(each[i]) for each in found], axis=0) for i in (1, 2))
+    if not finite:
         raise ModelError(
             f"Gaussian needs a model that is differentiable in theta, but the log-density of "
             f"{kind.name} has derivatives that are not numbers at x = {places[0]}"
         )
-    if not bool(jnp.any(slopes)):
+    if not np.any(slopes):
         raise ModelError(
             f"Gaussian needs a model that is differentiable in theta and depends on it, but all "
             f"derivatives of the log-density of {kind.name} are zero"
         )
-    if bool(jnp.any(slopes & ~bends)):
-        which = int(jnp.argmax(slopes & ~bends))
+    if np.any(slopes & ~bends):
+        which = int(np.argmax(slopes & ~bends))
         raise ModelError(
             f"Gaussian learns from the curvature of the log-density, but that of {kind.name} has "
             f"none in number {which} of theta; use Grid or Particles"

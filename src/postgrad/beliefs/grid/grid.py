@@ -49,7 +49,7 @@ class Grid(BeliefWithMemory):
         Args:
             points: theta_1, ..., theta_n along the leading axis, e.g. from `product_grid`.
             prior: pi_0 up to a constant; uniform if not given.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
 
         Raises:
             PriorError: If the points are not finite numbers, or the prior is not one non-negative
@@ -99,11 +99,12 @@ class Grid(BeliefWithMemory):
     def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule."""
         del key
-        weights = self.weights
-        if isinstance(weights, LogWeights) and weights.prior is not None:
-            weights = weights.faded(self.memory)
-        weights = weights.update(likelihood, self.points, batch)
+        weights = self.weights.update(likelihood, self.points, batch)
         return replaced(self, weights=weights, memory=self.memory.after(batch))
+
+    def _faded(self, share: Array) -> Self:
+        assert isinstance(self.weights, LogWeights)  # see `bind`
+        return replaced(self, weights=self.weights.faded(share))
 
     def predict_and_update(
         self, likelihood: Model, batch: Batch, key: Array | None = None
@@ -113,10 +114,9 @@ class Grid(BeliefWithMemory):
         if not isinstance(weights, LogWeights) or not 0 < len(batch.y) <= MOST_ROWS:
             return super().predict_and_update(likelihood, batch, key)
         densities = partial(log_densities, likelihood, self.points, batch.x)
-        # Of several beliefs that share points and batch, `Adaptive` say, computed once for all.
+        # Of members of a `Mixture` that share their points, computed once for all.
         log_f = computed_once(jax.vmap(densities)(batch.y), batch.y)
-        faded = weights if weights.prior is None else weights.faded(self.memory)
-        new = faded.added(batch.total(log_f))
+        new = weights.added(batch.total(log_f))
         foreseen = jax.vmap(weights.log_mean)(log_f)
         return replaced(self, weights=new, memory=self.memory.after(batch)), foreseen
 
@@ -125,12 +125,17 @@ class Grid(BeliefWithMemory):
         index, valid = self.weights.pick(random.uniform(key, (math.prod(shape),)))
         return select(self.points, index.reshape(shape), jnp.broadcast_to(valid, shape))
 
-    def sample_among(self, which: Int[Array, " k"], key: Array) -> PyTree:
+    def sample_among(self, axes: PyTree, which: Int[Array, " k"], key: Array) -> PyTree:
         """The same from weights of several beliefs; a draw reads those of one belief only."""
         if not isinstance(self.weights, LogWeights):
-            return super().sample_among(which, key)
+            return super().sample_among(axes, which, key)
         index, valid = self.weights.pick_among(which, random.uniform(key, which.shape))
-        return select(self.points, index, valid)
+
+        def point(leaf: Array, axis: int | None) -> Array:
+            return leaf[index] if axis is None else leaf[which, index]
+
+        picked = jax.tree.map(point, self.points, axes.points)
+        return select(picked, jnp.arange(which.size), valid)
 
     def wide(self) -> Self | None:
         """A grid with the same points and flatter probabilities, unless points are many."""

@@ -147,7 +147,8 @@ class SufficientWeights(Weights):
         trials = sample(self.size)
         thetas = jax.tree.map(lambda leaf: leaf[trials], points)
         theta = first(thetas)
-        family = family_of(problem.model(x, theta)) if problem.observation is None else None
+        has_family = problem.observation is None and problem.context is None
+        family = family_of(problem.model(x, theta)) if has_family else None
         moves = problem.kind(x, theta).depends_on_decision
         if type(family) is not type(self.family) or moves != (self.shift is not None):
             return False
@@ -244,7 +245,9 @@ def sufficient(log_prior: Array, problem: Problem, points: PyTree, x: Decision) 
     if n <= LARGE:
         return plain
     middle = jax.tree.map(lambda leaf: leaf[n // 2], points)
-    family = family_of(problem.model(x, middle)) if problem.observation is None else None
+    # What a context does to the statistics is not known.
+    has_family = problem.observation is None and problem.context is None
+    family = family_of(problem.model(x, middle)) if has_family else None
     moves = problem.kind(x, middle).depends_on_decision
     shift = find_shift(family, problem, some(points), x) if family is not None and moves else None
     if family is None or (moves and shift is None):

@@ -11,7 +11,6 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.beliefs.belief import log_likelihood
-from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
 from postgrad.numerics.fixed import fixed
 from postgrad.problem.batch import Batch
@@ -80,12 +79,13 @@ class LogWeights(Weights):
         """The logarithms."""
         return self.values
 
-    def faded(self, memory: Memory) -> Self:
-        """w_i^lambda p_i^(1 - lambda), with p the prior."""
+    def faded(self, share: Float[Array, ""]) -> Self:
+        """w_i^share p_i^(1 - share), with p the prior."""
         assert self.prior is not None  # kept if the past fades
         impossible = self.prior == -jnp.inf  # and -inf - -inf is NaN
         gained = jnp.where(impossible, 0.0, self.values - self.prior)
-        return type(self)(memory.fade(gained) + self.prior, self.prior)
+        values = share * gained + self.prior
+        return type(self)(values - jnp.max(values), self.prior)
 
     def update(self, likelihood: Model, points: PyTree, batch: Batch) -> Self:
         """Adds the batch's log-likelihood at each point."""

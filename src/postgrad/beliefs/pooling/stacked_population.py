@@ -1,13 +1,13 @@
-"""A population of beliefs that are stacks of members, such as several rates of forgetting."""
+"""A population of mixtures, whose members differ in their rates of forgetting."""
 
 from typing import Any
 
-import jax
+import equinox as eqx
 from jaxtyping import Array, Float
 
-from postgrad.beliefs.adaptive import Adaptive
-from postgrad.beliefs.belief import member_axes
+from postgrad.beliefs.mixture.mixture import Mixture
 from postgrad.beliefs.pooling.population import Population, population_of
+from postgrad.errors import PriorError
 from postgrad.numerics.module import replaced
 
 
@@ -29,14 +29,12 @@ class StackedPopulation(Population):
 
     def statistics(self, belief: Any) -> Float[Array, " m"]:
         """sum_r v_r T^(r)."""
-        axes = member_axes(belief.beliefs)
-        return belief.weights.average(jax.vmap(self.each.statistics, (axes,))(belief.beliefs))
+        return belief.weights.average(belief.each(self.each.statistics))
 
     def lent(self, belief: Any, others: Float[Array, " m"]) -> Any:
         """The same prior for every member of the stack."""
-        axes = member_axes(belief.beliefs)
-        lend = jax.vmap(lambda one: self.each.lent(one, others), (axes,), axes)
-        return replaced(belief, beliefs=lend(belief.beliefs))
+        lent = belief.each(lambda one: self.each.lent(one, others), belief.axes)
+        return replaced(belief, beliefs=lent)
 
     def prior_of(self, belief: Any) -> tuple[Array, ...]:
         """The prior that the members of the stack share."""
@@ -44,5 +42,12 @@ class StackedPopulation(Population):
 
 
 @population_of.register
-def _stacked(belief: Adaptive, strength: Array) -> Population:
-    return StackedPopulation(population_of(belief.beliefs, strength))
+def _stacked(belief: Mixture, strength: Array) -> Population:
+    first, *others = (population_of(member, strength) for member in belief.members)
+    for number, other in enumerate(others, 2):
+        if not eqx.tree_equal(first, other):
+            raise PriorError(
+                f"members of a Mixture that is pooled have one prior, and differ in `forget` or "
+                f"other rates only, but member {number} has another than the first"
+            )
+    return StackedPopulation(first)

@@ -14,7 +14,7 @@ from jax import lax, random
 from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.beliefs.belief import BeliefWithMemory, first
-from postgrad.beliefs.forgetting import Memory
+from postgrad.beliefs.forgetting import Memory, fade
 from postgrad.distributions.atoms import Atoms, same
 from postgrad.distributions.density import log_density, settle
 from postgrad.errors import ModelError, PriorError
@@ -93,7 +93,7 @@ class DirichletProcess(BeliefWithMemory):
             concentration: a, how many observations the guess is worth; zero is the bootstrap.
             atoms: Values of the base in a draw of F.
             capacity: How many different values are kept.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
 
         Raises:
             PriorError: If the base is not a proper distribution, the concentration is negative, or
@@ -129,14 +129,22 @@ class DirichletProcess(BeliefWithMemory):
         new, inside, _ = jax.vmap(lambda y: self._undo(likelihood, batch.x, y))(batch.y)
         weight = batch.weight
         fresh = jnp.ones(len(batch.y)) if weight is None else jnp.maximum(weight, 0.0)
-        weights = jnp.concatenate([self.memory.fade(self.weights), fresh])
+        weights = jnp.concatenate([self.weights, fresh])
         values = jnp.concatenate([self.values, new])
         possible = jnp.all(inside | (fresh == 0)) & ~jnp.any(jnp.isnan(weights))
         values, weights, moved = _keep(values, weights, self.weights.shape[0])
         weights = jnp.where(possible, weights, jnp.nan)
-        moved = self.memory.fade(self.moved) + moved
-        memory = self.memory.after(batch)
+        moved, memory = self.moved + moved, self.memory.after(batch)
         return replaced(self, values=values, weights=weights, moved=moved, memory=memory)
+
+    def _faded(self, share: Array) -> Self:
+        weights, moved = fade((self.weights, self.moved), share)
+        return replaced(self, weights=weights, moved=moved)
+
+    @property
+    def is_comparable(self) -> bool:
+        """Only for a discrete base: see `log_mixture`."""
+        return bool(self.base.support.is_discrete)
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """Draws of F; NaN after impossible data, and if a = 0 before any data."""
@@ -215,7 +223,9 @@ class DirichletProcess(BeliefWithMemory):
             raise ModelError(
                 f"the base's values have shape {self.base.event_shape}, those of the {role} {shape}"
             )
-        if not bool(_moves_only(self, problem.model, problem.decisions(x, self.examples()))):
+        places, tried = problem.decisions(x, self.examples()), self.examples()
+        contexts = problem.in_trial_contexts(x, tried)
+        if not all(bool(_moves_only(self, one.model, places)) for one in contexts):
             raise ModelError(f"{needs}, but the {role} is Atoms with other values or weights")
 
     def _undo(

@@ -93,7 +93,7 @@ class Langevin(MovedDraws):
             adjusted: Whether steps may be refused, which takes the bias away.
             step_size: e; if not given, 1.36 d^(-1/3) to begin with, adapted as steps are accepted,
                 or 0.1 d^(-1/3) if unadjusted.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
             seed: Of the first draws; see `Particles`.
 
         Raises:
@@ -136,7 +136,7 @@ class Langevin(MovedDraws):
         def approach(carry: PyTree) -> PyTree:
             i, phi, z, step_size = carry
             key_lost, key_steps = random.split(random.fold_in(key, i))
-            change = jax.vmap(lambda z: bridge.change(bridge.past(z), bridge.present(z)))(z)
+            change = jax.vmap(bridge.present)(z)
             # A chain where the data are impossible goes on from one where they are not.
             lost = jnp.where(change == -jnp.inf, -jnp.inf, 0.0)
             index = jnp.where(lost < 0, systematic(key_lost, lost), jnp.arange(n))

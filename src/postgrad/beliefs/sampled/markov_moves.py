@@ -14,7 +14,6 @@ from jax import lax, random
 from jaxtyping import Array, Float
 
 from postgrad.beliefs.belief import log_likelihood
-from postgrad.beliefs.forgetting import Memory
 from postgrad.beliefs.kept_likelihood import KeptLikelihood
 from postgrad.beliefs.sampled.prior import Prior
 from postgrad.errors import SettingError
@@ -34,22 +33,19 @@ _HALVINGS, _NATS = 30, 60.0
 class Bridge(eqx.Module):
     """Posteriors between pi_{t-1} and pi_t, by temperature phi.
 
-        log pi(z; phi)  =  log pi_0(z) + l_{t-1}(z) + phi [ l(y_t; z) - (1 - lambda) l_{t-1}(z) ]
+        log pi(z; phi)  =  log pi_0(z) + l_{t-1}(z) + phi l(y_t; z)
 
-    up to a constant: pi_{t-1} at phi = 0, and pi_t at phi = 1. The bracket is the change by the
-    batch, and l are log-likelihoods.
+    up to a constant: pi_{t-1} at phi = 0, and pi_t at phi = 1, with l the log-likelihoods.
 
     Attributes:
         prior: pi_0.
         kept: l_{t-1}.
-        memory: lambda.
         likelihood: f.
         batch: y_t.
     """
 
     prior: Prior
     kept: KeptLikelihood
-    memory: Memory
     likelihood: Model
     batch: Batch
 
@@ -63,20 +59,14 @@ class Bridge(eqx.Module):
         theta = self.prior.constrain(z)
         return _or_impossible(log_likelihood(self.likelihood, theta, self.batch))
 
-    def change(self, past: Array | None, present: Array) -> Array:
-        """The bracket."""
-        if self.memory.forget is None or past is None:
-            return present
-        return present - (1.0 - self.memory.forget) * past
-
     def log_density(self, z: Float[Array, " d"], phi: Array) -> Float[Array, ""]:
         """Log pi(z; phi), for phi > 0."""
         past, present = self.past(z), self.present(z)
-        return _or_impossible(self.prior.log_density(z) + past + phi * self.change(past, present))
+        return _or_impossible(self.prior.log_density(z) + past + phi * present)
 
     def crossed(self) -> KeptLikelihood:
         """l_t."""
-        return self.kept.faded(self.memory).add(self.likelihood, self.batch)
+        return self.kept.add(self.likelihood, self.batch)
 
 
 def _or_impossible(log_f: Array) -> Array:

@@ -55,6 +55,10 @@ class MovedDraws(BeliefWithMemory):
         self.kept = None
         self.positions = self.prior.start(as_key(seed, SettingError), int(count))
 
+    def _faded(self, share: Array) -> Self:
+        """The draws stay where they are until the next batch moves them."""
+        return self if self.kept is None else replaced(self, kept=self.kept.faded(share))
+
     @property
     @abc.abstractmethod
     def weights(self) -> LogWeights:
@@ -125,7 +129,7 @@ class MovedDraws(BeliefWithMemory):
             lambda: self.positions,
             lambda: self.prior.draw(key_first, self.positions.shape[0]),
         )
-        bridge = Bridge(self.prior, self.kept, self.memory, likelihood, batch)
+        bridge = Bridge(self.prior, self.kept, likelihood, batch)
         return bridge, positions, key
 
 

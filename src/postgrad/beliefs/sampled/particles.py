@@ -94,7 +94,7 @@ class Particles(MovedDraws):
             move: "random-walk"; "mala" or "hmc", which use the gradient of the log-density in theta
                 and pay from some ten dimensions on.
             moves: Steps of the chain at each temperature; as many as it takes, if not given.
-            forget: What remains of the evidence after one more batch; everything, if not given.
+            forget: What remains of the evidence after one unit of time; everything, if not given.
             seed: Of the first draws, a whole number or a JAX key. The first batch replaces them by
                 others that depend on its key.
 
@@ -134,16 +134,14 @@ class Particles(MovedDraws):
 
         def is_far(carry: tuple[Array, Array, _Cloud]) -> Array:
             i, phi, cloud = carry
-            change = bridge.change(cloud.past, cloud.present)
-            return (i < MOST_ROUNDS) & is_thin(cloud.log_weights + (1.0 - phi) * change)
+            return (i < MOST_ROUNDS) & is_thin(cloud.log_weights + (1.0 - phi) * cloud.present)
 
         def approach(carry: tuple[Array, Array, _Cloud]) -> tuple[Array, Array, _Cloud]:
             i, phi, cloud = carry
             key_resample, key_move = random.split(random.fold_in(key, i))
             # Temper: as far as leaves half of the effective number.
-            change = bridge.change(cloud.past, cloud.present)
-            target = next_temperature(cloud.log_weights, change, phi)
-            log_weights = cloud.log_weights + (target - phi) * change
+            target = next_temperature(cloud.log_weights, cloud.present, phi)
+            log_weights = cloud.log_weights + (target - phi) * cloud.present
             # Resample, and move: each a draw from the tempered posterior.
             spread = spread_of(cloud.positions, log_weights)
             positions, step = move(
@@ -162,10 +160,10 @@ class Particles(MovedDraws):
 
         start = (jnp.zeros((), jnp.int32), jnp.zeros(()), cloud)
         _, phi, cloud = lax.while_loop(is_far, approach, start)
-        log_weights = cloud.log_weights + (1.0 - phi) * bridge.change(cloud.past, cloud.present)
+        log_weights = cloud.log_weights + (1.0 - phi) * cloud.present
         kept = bridge.crossed()
         log_weights = jnp.where(kept.is_whole, log_weights, jnp.nan)
-        gained = None if cloud.past is None else self.memory.fade(cloud.past) + cloud.present
+        gained = None if cloud.past is None else cloud.past + cloud.present
         return replaced(
             self,
             kept=kept,
@@ -174,4 +172,16 @@ class Particles(MovedDraws):
             gained=gained,
             step=cloud.step,
             memory=self.memory.after(batch),
+        )
+
+    def _faded(self, share: Array) -> Self:
+        """Weighs the particles by what has faded; the next batch moves them, if that is much."""
+        assert self.gained is not None  # kept if the past fades
+        possible = self.gained > -jnp.inf  # and 0 times infinity is NaN
+        lost = jnp.where(possible, (1.0 - share) * self.gained, 0.0)
+        log_weights = self.log_weights - lost
+        return replaced(
+            super()._faded(share),
+            log_weights=log_weights - jnp.max(log_weights),
+            gained=jnp.where(possible, share * self.gained, -jnp.inf),
         )

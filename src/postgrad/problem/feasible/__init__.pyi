@@ -8,3 +8,6 @@ from .polyhedron import Polyhedron as Polyhedron
 from .product import Product as Product
 from .reals import Reals as Reals
 from .simplex import Simplex as Simplex
+from .whole.integers import Integers as Integers
+from .whole.lots import Lots as Lots
+from .whole.minimum_order import MinimumOrder as MinimumOrder

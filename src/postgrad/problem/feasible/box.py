@@ -49,6 +49,10 @@ class Box(FeasibleSet):
         """(low, high)."""
         return self.low, self.high
 
+    def within(self, low: Float[Array, "..."], high: Float[Array, "..."]) -> "Box":
+        """The smaller box."""
+        return Box(low, high)
+
 
 def as_bounds(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
     """`low` and `high` as float64 arrays with low <= high; infinity means no bound on that side."""

@@ -108,6 +108,14 @@ class Budget(FeasibleSet):
         # Rounding must not put a bound below `low` where the budget buys nothing more.
         return self.low, jnp.maximum(jnp.minimum(self.high, affordable), self.low)
 
+    def budgets(self, size: int) -> tuple[Float[Array, "1 {size}"], Float[Array, " 1"]]:
+        """Its own."""
+        return self.weights.reshape(1, size), self.total[None]
+
+    def within(self, low: Float[Array, "..."], high: Float[Array, "..."]) -> "Budget":
+        """The same budget for a smaller box."""
+        return Budget(low, high, self.weights, self.total)
+
 
 def priced(
     v: Float[Array, " n"],

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from postgrad.errors import FeasibleSetError
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_count
 from postgrad.problem.feasible.box import as_decision
 from postgrad.problem.feasible.feasible_set import FeasibleSet
+from postgrad.problem.feasible.whole.values import Values, joined
 
 
 class Product(FeasibleSet):
@@ -65,6 +67,41 @@ class Product(FeasibleSet):
         ]
         low, high = (jnp.concatenate(sides) for sides in zip(*pairs, strict=True))
         return low, high
+
+    @property
+    def relaxation(self) -> FeasibleSet:
+        """The product of the blocks' relaxations."""
+        if self.values() is None:
+            return self
+        return replaced(self, sets=tuple(each.relaxation for each in self.sets))
+
+    def values(self) -> Values | None:
+        """Those of the blocks; any within the bounds for a block that is convex."""
+        each = [block.values() for block in self.sets]
+        if all(values is None for values in each):
+            return None
+        return joined(
+            (values or Values.any_within(*block.bounds())).spread(size)
+            for values, block, size in zip(each, self.sets, self.sizes, strict=True)
+        )
+
+    def budgets(self, size: int) -> tuple[Float[Array, "b {size}"], Float[Array, " b"]]:
+        """Those of the blocks, each for its own entries."""
+        weights, totals, start = [], [], 0
+        for block, count in zip(self.sets, self.sizes, strict=True):
+            rows, total = block.budgets(count)
+            weights.append(jnp.pad(rows, ((0, 0), (start, size - start - count))))
+            totals.append(total)
+            start += count
+        return jnp.concatenate(weights), jnp.concatenate(totals)
+
+    def within(self, low: Float[Array, "..."], high: Float[Array, "..."]) -> "Product | None":
+        """Block by block."""
+        low, high = (jnp.broadcast_to(side, sum(self.sizes)) for side in (low, high))
+        pairs = zip(self._blocks(low), self._blocks(high), strict=True)
+        sets = [block.within(below, above) for (block, below), (_, above) in pairs]
+        smaller = tuple(each for each in sets if each is not None)
+        return Product(smaller, self.sizes) if len(smaller) == len(sets) else None
 
     def _blocks(self, x: Float[Array, " d"]) -> Iterator[tuple[FeasibleSet, Float[Array, " k"]]]:
         """Each set with its entries of x."""

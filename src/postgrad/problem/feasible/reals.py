@@ -5,7 +5,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from postgrad.problem.feasible.box import as_decision
+from postgrad.problem.feasible.box import Box, as_decision
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 
@@ -30,3 +30,7 @@ class Reals(FeasibleSet):
     def bounds(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """(-inf, inf)."""
         return jnp.asarray(-jnp.inf), jnp.asarray(jnp.inf)
+
+    def within(self, low: Float[Array, "..."], high: Float[Array, "..."]) -> Box:
+        """A box."""
+        return Box(low, high)

@@ -73,6 +73,11 @@ class Newsvendor(eqx.Module):
         """c - s, what a unit left over loses."""
         return self.cost - self.salvage
 
+    @property
+    def service_level(self) -> Float[Array, "..."]:
+        """b / (b + h), the probability that the best order meets the demand: its quantile."""
+        return self.underage / (self.underage + self.overage)
+
     def expected(self, x: Array, mean: Array, excess: Callable[[Array], Array]) -> Array:
         """E h(x, xi) for x >= 0, given E xi and level -> E max(xi - level, 0).
 
@@ -102,6 +107,11 @@ class Mismatch(eqx.Module):
         """h(x, xi)."""
         gap = x - xi
         return jnp.sum(jnp.where(gap <= 0.0, -self.underage * gap, self.overage * gap))
+
+    @property
+    def service_level(self) -> Float[Array, "..."]:
+        """b / (b + h), the probability that the best order meets the demand: its quantile."""
+        return self.underage / (self.underage + self.overage)
 
 
 def _demand(mean: Array, theta: PyTree) -> dist.Distribution:

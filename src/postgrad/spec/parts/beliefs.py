@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from postgrad.spec.parts.regression import RegressionBelief
 from postgrad.spec.parts.toml_table import Number, Positive, Share, TomlTable
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ class KnownBelief(TomlTable):
 
 _Conjugate = NormalBelief | NormalInverseGammaBelief | GammaBelief | InverseGammaBelief | BetaBelief
 AnyBelief = Annotated[
-    GridBelief | _Conjugate | GaussianBelief | KnownBelief, Field(discriminator="kind")
+    GridBelief | _Conjugate | GaussianBelief | KnownBelief | RegressionBelief,
+    Field(discriminator="kind"),
 ]
 
 
@@ -203,5 +205,5 @@ def _forgetting(name: str, forget: float | list[float] | None, *numbers: Any) ->
 
     family = getattr(beliefs, name)
     if isinstance(forget, list):
-        return beliefs.Adaptive(family(*numbers, forget=1.0), forget)
+        return beliefs.Mixture([family(*numbers, forget=rate) for rate in forget])
     return family(*numbers, forget=forget)

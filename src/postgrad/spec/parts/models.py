@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from postgrad.spec.parts.regression import RegressionDemand
 from postgrad.spec.parts.toml_table import Number, Positive, TomlTable
 
 if TYPE_CHECKING:
@@ -86,5 +87,6 @@ class PlainDemand(TomlTable):
 
 
 AnyModel = Annotated[
-    NormalDemand | LogNormalDemand | LinearDemand | PlainDemand, Field(discriminator="kind")
+    NormalDemand | LogNormalDemand | LinearDemand | PlainDemand | RegressionDemand,
+    Field(discriminator="kind"),
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from postgrad.records.explanation import plain_number
 from postgrad.spec.reading.stored_streams import ToldStreams
 from postgrad.spec.reading.stream_names import Stream
 
@@ -45,7 +46,7 @@ def history_lines(
                     "stage": record.stage,
                     "id": record.id,
                     "observed": record.time.isoformat(),
-                    "in_force": float(in_force[i]),
+                    "in_force": plain_number(in_force[i]),
                     "data": rows[:, i if rows.shape[1] == in_force.size else 0].tolist(),
                     "decision": decision,
                     "low": None if ends is None else ends[0],

@@ -9,6 +9,7 @@ import numpy as np
 
 from postgrad.records.alarm import Alarm
 from postgrad.records.explanation import Explanation
+from postgrad.records.issued import IssuedDecision
 from postgrad.records.record import Record
 from postgrad.records.stored_stream import StoredStream
 from postgrad.spec.reading.normal_form import differing_keys
@@ -43,6 +44,9 @@ class ToldStream(Protocol):
     def alarms(self) -> tuple[Alarm, ...]:
         """What was noticed so far."""
 
+    def last_issued(self) -> IssuedDecision | None:
+        """The decision that was issued last under an id; None if there is none."""
+
     def history(self, last: int | None = None, *, first: int = 1) -> Iterator[Record]:
         """What was observed and decided."""
 
@@ -58,6 +62,10 @@ class ToldStreams(Protocol):
     @property
     def together(self) -> tuple[str, ...]:
         """The names of the items that are decided together."""
+
+    @property
+    def in_contexts(self) -> bool:
+        """Whether each decision is for a context."""
 
     def streams(self) -> list[Stream]:
         """The streams of the file."""
@@ -76,11 +84,13 @@ class StoredStreams:
 
     Attributes:
         path: The file.
+        in_contexts: Whether each decision is for a context.
     """
 
     def __init__(self, specification: Specification, path: Path, database: Database):
         """Read the list of streams; see `stored_streams`."""
         self.path, self._names = path, specification.data.item_names or ()
+        self.in_contexts = specification.context is not None
         listed = streams_of(database)
         self._streams = {key: StoredStream(database, stream_name(*key)) for key in listed}
 

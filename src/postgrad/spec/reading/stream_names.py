@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from postgrad.errors import StoreError
+from postgrad.records.explanation import plain_number
 from postgrad.records.population_stream import is_population
 from postgrad.store import Database
 from postgrad.store.stream_list import check_new_streams
@@ -47,5 +48,5 @@ def by_item(
 ) -> Iterator[tuple[str, float, list[float] | None]]:
     """A stream's decision and interval as (item, number, [low, high]) for each of its items."""
     for i, name in enumerate(names):
-        ends = interval and [float(np.atleast_1d(end)[i]) for end in interval]
-        yield name, float(np.atleast_1d(decision)[i]), ends
+        ends = interval and [plain_number(np.atleast_1d(end)[i]) for end in interval]
+        yield name, plain_number(np.atleast_1d(decision)[i]), ends

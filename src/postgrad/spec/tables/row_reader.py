@@ -3,12 +3,14 @@
 import collections
 import dataclasses
 import datetime
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from postgrad.errors import DataError
+from postgrad.spec.contexts.cells import Cells, cells_of
+from postgrad.spec.contexts.context_table import ContextTable
 from postgrad.spec.data import WEEKDAYS, AnySplit, Columns, SplitByWeekday
 from postgrad.spec.tables.files import Row, cell, number, text
 
@@ -24,6 +26,7 @@ class DatedRow:
         values: The demand of each item; None if the cell is empty.
         decisions: The decision in force for each item; empty without a decision column.
         where: The file and the line, for messages.
+        contexts: What is known before the decision about each item; empty without `[context]`.
     """
 
     id: str
@@ -32,17 +35,24 @@ class DatedRow:
     values: dict[str, float | None]
     decisions: dict[str, float | None]
     where: str
+    contexts: Mapping[str, Cells] = dataclasses.field(default_factory=dict)
 
 
 def dated_rows(
-    rows: Iterable[Row], data: Columns, split: AnySplit | None, *, again: bool = False
+    rows: Iterable[Row],
+    data: Columns,
+    split: AnySplit | None,
+    context: ContextTable | None = None,
+    *,
+    again: bool = False,
 ) -> Iterator[DatedRow]:
-    """Read rows as `[data]` and `[split_by]` of a specification say.
+    """Read rows as `[data]`, `[split_by]` and `[context]` of a specification say.
 
     Args:
         rows: The rows.
         data: What the columns mean.
         split: Which rows belong together.
+        context: What is known before the decision.
         again: Whether a row may come again, as on standard input. In a file, two demands of one
             item with the same id are refused: whether both count is for the file to say.
 
@@ -70,6 +80,7 @@ def dated_rows(
             values=values,
             decisions={item: number(row, column, where) for item, column in in_force},
             where=where,
+            contexts={} if context is None else cells_of(context, row, date, values, where),
         )
 
 
@@ -106,7 +117,7 @@ def _equals(found: object, value: float | str) -> bool:
 
 
 class DatedDemand(NamedTuple):
-    """All rows as a table: days by items. All but `rows` are arguments of `backtest`.
+    """All rows as a table: days by items. All but `rows` and `cells` are arguments of `backtest`.
 
     Attributes:
         demand: Days by items, or by items by rows where a day has several; NaN if not known.
@@ -115,6 +126,7 @@ class DatedDemand(NamedTuple):
         split_by: The group of each day; None without `split_by`.
         in_force: The decisions in force, days by items, NaN if not known; None if no row has one.
         rows: The number of rows of each day.
+        cells: What rows say of the context, days by items; None where no row says anything.
     """
 
     demand: np.ndarray
@@ -123,6 +135,7 @@ class DatedDemand(NamedTuple):
     split_by: tuple[str, ...] | None
     in_force: np.ndarray | None
     rows: np.ndarray
+    cells: list[list[Cells | None]]
 
 
 def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DatedDemand:
@@ -133,13 +146,14 @@ def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DatedDe
         items: Names of items that come first, in this order; other items follow as they appear.
 
     Raises:
-        DataError: If an item has two demands of one id that differ, or two decisions on one day; if
-            a day has two groups, or there are no rows.
+        DataError: If an item has two demands of one id that differ, or two decisions or contexts on
+            one day; if a day has two groups, or there are no rows.
     """
     cells: dict[tuple[str, str], list[float | None]] = {}
     in_force: dict[tuple[str, str], float | None] = {}
     seen: dict[tuple[str, str], DatedRow] = {}
     groups: dict[str, str | None] = {}
+    contexts: dict[tuple[str, str], Cells] = {}
     names: dict[str, None] = dict.fromkeys(items)
     counts: collections.Counter[str] = collections.Counter()
     for row in rows:
@@ -156,6 +170,8 @@ def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DatedDe
             if in_force.setdefault((row.date, item), decision) != decision:
                 two = f"{item!r} has two decisions in force on {row.date}"
                 raise DataError(f"{row.where}: {two}; rows of one date are one batch")
+            if (here := row.contexts.get(item)) is not None:
+                _check_context(contexts.setdefault((row.date, item), here), here, item, row)
     if not cells:
         raise DataError("there are no rows to learn from")
     dates, most = _in_order(list(counts)), max(map(len, cells.values()))
@@ -171,7 +187,16 @@ def demand_table(rows: Iterable[DatedRow], items: Iterable[str] = ()) -> DatedDe
         split_by=named or None,
         in_force=decisions if np.isfinite(decisions).any() else None,
         rows=np.asarray([counts[date] for date in dates]),
+        cells=[[contexts.get((date, item)) for item in names] for date in dates],
     )
+
+
+def _check_context(before: Cells, here: Cells, item: str, row: DatedRow) -> None:
+    for name, now in here.columns.items():
+        if (was := before.columns[name]) != now:
+            two = f"{item!r} has two values of {now.column!r} on {row.date}"
+            one = f"{was.value!r} in {before.where}, {now.value!r} here"
+            raise DataError(f"{row.where}: {two}, {one}; rows of one date are one batch")
 
 
 def _came_before(row: DatedRow, seen: dict[tuple[str, str], DatedRow]) -> bool:

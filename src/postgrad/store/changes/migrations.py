@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 # What to do about damage: recovery knows the present format only.
 INSTEAD = "restore a backup with `postgrad store restore`"
 
+_STATE_3 = """
+    stage INTEGER NOT NULL, commits INTEGER NOT NULL, chain BLOB NOT NULL,
+    events INTEGER NOT NULL, fixed_since INTEGER NOT NULL,
+    header INTEGER NOT NULL, state BLOB NOT NULL,
+    report_header INTEGER NOT NULL, report BLOB NOT NULL, counters BLOB NOT NULL,
+    checksum BLOB NOT NULL"""
 _STATE_2 = """
     stage INTEGER NOT NULL, commits INTEGER NOT NULL, chain BLOB NOT NULL,
     fixed_since INTEGER NOT NULL, header INTEGER NOT NULL, state BLOB NOT NULL,
@@ -40,6 +46,11 @@ def _states(columns: str) -> dict[str, str]:
 
 
 _SAME = {name: TABLES[name] for name in ("store", "streams", "ids", "alarms")}
+_BATCHES = (
+    "CREATE TABLE batches (place INTEGER PRIMARY KEY, stream INTEGER NOT NULL, id TEXT, "
+    "time REAL NOT NULL, x BLOB, rows BLOB NOT NULL, answer BLOB NOT NULL, alarm TEXT, "
+    "chain BLOB NOT NULL)"
+)
 # The tables of each earlier format, as SQLite keeps their definitions.
 EARLIER = {
     1: {
@@ -63,7 +74,14 @@ EARLIER = {
     2: {
         **_SAME,
         **_states(_STATE_2),
-        **{name: TABLES[name] for name in ("array_headers", "fixed_arrays", "batches")},
+        **{name: TABLES[name] for name in ("array_headers", "fixed_arrays")},
+        "batches": _BATCHES,
+    },
+    3: {
+        **_SAME,
+        **_states(_STATE_3),
+        **{name: TABLES[name] for name in ("array_headers", "fixed_arrays", "events")},
+        "batches": _BATCHES,
     },
 }
 
@@ -78,8 +96,8 @@ def is_earlier(connection: sqlite3.Connection) -> bool:
     if pragma(connection, "application_id") != APPLICATION or version not in EARLIER:
         return False
     found, expected = definitions(connection), EARLIER[version]
-    if found.get("batches") == TABLES["batches"]:  # written by format 1 as well, at last
-        expected = {**expected, "batches": TABLES["batches"]}
+    if found.get("batches") == _BATCHES:  # written by format 1 as well, at last
+        expected = {**expected, "batches": _BATCHES}
     if found != expected:
         if pragma(connection, "user_version") != version:
             return False  # another process was faster
@@ -112,13 +130,15 @@ def migrate(database: "Database") -> None:
         if version == VERSION:  # another process was faster
             return
         chains = {}
+        if _has_contexts(database):
+            chains = _rewritten_batches(database)
+        else:
+            database.rows("ALTER TABLE batches ADD COLUMN context TEXT")
         if version == 1:
-            if _has_contexts(database):
-                chains = _rewritten_batches(database)
             _renamed(database, "layouts", "array_headers")
             _renamed(database, "stills", "fixed_arrays")
         for table in ("heads", "checkpoints"):
-            _rewritten_states(database, table, chains)
+            _rewritten_states(database, table, chains, version)
         for name, definition in TABLES.items():
             if name not in definitions(database.connection):
                 database.rows(definition)
@@ -159,7 +179,8 @@ def _check_batches(database: "Database") -> None:
 
 
 def _has_contexts(database: "Database") -> bool:
-    return definitions(database.connection)["batches"] != TABLES["batches"]
+    """Whether batches have the column `context` of the first format, which nothing used."""
+    return definitions(database.connection)["batches"] != _BATCHES
 
 
 def _batches(database: "Database", table: str) -> Iterator[tuple[Any, ...]]:
@@ -171,14 +192,17 @@ def _batches(database: "Database", table: str) -> Iterator[tuple[Any, ...]]:
         last = rows[-1][0]
 
 
-def _rewritten_states(database: "Database", table: str, chains: dict[int, bytes]) -> None:
-    """Give the rows of `heads` or `checkpoints` the column `events`, and chains that changed."""
+def _rewritten_states(
+    database: "Database", table: str, chains: dict[int, bytes], version: int
+) -> None:
+    """Give `heads` or `checkpoints` the columns `events`, `issued`, and chains that changed."""
     rows = database.rows(f"SELECT * FROM {table}")
     database.rows(f"DROP TABLE {table}")
     database.rows(TABLES[table])
     for stream, stage, commits, chain, *rest, _ in rows:
-        place = stream * STAGES + stage
-        database.insert(table, stream, stage, commits, chains.get(place, chain), 0, *rest)
+        chain = chains.get(stream * STAGES + stage, chain)
+        events, *others = rest if version == 3 else (0, *rest)
+        database.insert(table, stream, stage, commits, chain, events, 0, *others)
 
 
 def _renamed(database: "Database", old: str, new: str) -> None:
@@ -191,7 +215,7 @@ def _renamed(database: "Database", old: str, new: str) -> None:
 
 
 def _rewritten_batches(database: "Database") -> dict[int, bytes]:
-    """Leave out the column `context`, which nothing used; returns the new chain of each batch."""
+    """Empty the column `context`, which nothing used; returns the new chain of each batch."""
     database.rows("DROP INDEX ids")
     database.rows("DROP INDEX alarms")
     database.rows("ALTER TABLE batches RENAME TO earlier_batches")
@@ -200,7 +224,7 @@ def _rewritten_batches(database: "Database") -> dict[int, bytes]:
     for place, stream, name, _, *fields, _ in _batches(database, "earlier_batches"):
         before = chains.get(place - 1) or database.checksum(stream)
         chains[place] = digest(before, place, name, *fields)
-        insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)"
         database.rows(insert, place, stream, name, *fields, chains[place])
     database.rows("DROP TABLE earlier_batches")
     return chains

@@ -79,7 +79,7 @@ PARTS = ("", "-wal", "-acknowledged")
 def _is_earlier(path: str | os.PathLike[str]) -> bool:
     """Whether a file has an earlier format, as far as it can be read."""
     path = os.path.realpath(os.fspath(path))
-    with suppress(sqlite3.Error, OSError, StoreError):
+    with suppress(sqlite3.Error, OSError, StoreError, UnicodeDecodeError):
         if os.path.getsize(path) and wrong_before_opening(path) is None:
             with closing(connecting.for_reading(path)[0]) as connection:
                 earlier = migrations.is_earlier(connection)

@@ -13,6 +13,7 @@ from postgrad.errors import StoreError
 from postgrad.store.array_headers import ArrayHeaders
 from postgrad.store.batch_rows import BatchRows
 from postgrad.store.changes.event_rows import EventRows
+from postgrad.store.changes.issue_rows import IssueRows
 from postgrad.store.changes.migrations import EARLIER, INSTEAD
 from postgrad.store.commit_marker import CommitMarker
 from postgrad.store.database import Database
@@ -45,9 +46,11 @@ class StreamRecovery:
         kept: How many batches were kept: all up to the first that is damaged.
         state: The last of these stages whose state is good; later ones are learned again.
         missing: How many later commits were acknowledged of which nothing is left. A commit has
-            at most one batch of a stream; one that went back has none.
+            at most one batch, or one issued decision, of a stream; one that went back has none.
         lost_ids: The ids of lost batches, where they are good; None for those without an id.
         lost_events: How many events on record (`Agent.events`) are known to be lost.
+        issued: How many decisions that were issued under ids were kept: all that are good.
+        lost_issued: How many others are known to be lost.
     """
 
     number: int
@@ -58,6 +61,8 @@ class StreamRecovery:
     missing: int
     lost_ids: tuple[str | None, ...]
     lost_events: int
+    issued: int
+    lost_issued: int
 
     @property
     def lost(self) -> int:
@@ -79,9 +84,13 @@ class StreamRecovery:
             if len(ids) < self.lost:
                 text += f" ({self.lost - len(ids)} without an id, or with one that is lost too)"
         if self.missing:
-            text += f"; up to {self.missing} later batches, which were acknowledged, left no trace"
+            what = "batches or issued decisions" if self.issued else "batches"
+            text += f"; up to {self.missing} later {what}, which were acknowledged, left no trace"
         if self.lost_events:
             text += f"; lost are {self.lost_events} of the events on record besides batches"
+        if self.lost_issued:
+            count = self.issued + self.lost_issued
+            text += f"; lost are {self.lost_issued} of {count} decisions issued under an id"
         if self.state < self.kept:
             text += f"; the next agent learns stages {self.state + 1} to {self.kept} again"
         return text
@@ -186,6 +195,8 @@ def _rebuilt(path: str, new: str) -> tuple[StreamRecovery, ...]:
                         part.missing,
                         _ids(part, good),
                         part.lost_events,
+                        0,
+                        len(part.issues) + part.lost_issues,
                     )
                 )
             else:
@@ -208,6 +219,7 @@ def _with_all_frames(
             other is not None
             and mark is not None
             and other.name is not None
+            and not other.missing
             and (other.commits, other.chains[-1]) == (mark.commits, mark.chain)
         )
         chosen.append((other, more) if whole and other is not None else (part, good))
@@ -236,6 +248,9 @@ def _insert(database: Database, number: int, part: StreamPart, good: Salvage) ->
         EventRows(database, number).insert(event_number, event)
     for since in {state.saved.fixed_since for state in good_states} - {0}:
         states.insert_fixed_arrays(since, *good.fixed[part.number, since])
+    issues = IssueRows(database, number)
+    for issue_number, place in enumerate(part.issues, start=1):
+        issues.insert(issue_number, good.issue(place)[0])
     last = good_states[-1] if good_states else None
     commits = part.commits + part.missing + 1
     if last is not None and last.saved.stage == kept:
@@ -247,12 +262,13 @@ def _insert(database: Database, number: int, part: StreamPart, good: Salvage) ->
             states.insert(
                 "checkpoints", dataclasses.replace(state, chain=chains[state.saved.stage])
             )
-    head = StreamHead(saved, commits, chains[-1], len(events))
+    head = StreamHead(saved, commits, chains[-1], len(events), len(part.issues))
     states.insert("heads", head)
     database.note(Commit(number, None, head))
     return StreamRecovery(
         part.number, part.name, part.stages, kept,
         last.saved.stage if last is not None else 0, part.missing, part.lost_ids, part.lost_events,
+        len(part.issues), part.lost_issues,
     )  # fmt: skip
 
 

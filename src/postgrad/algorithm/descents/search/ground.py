@@ -1,11 +1,13 @@
 """What all looks of a stage share."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.algorithm.descents.descent import Stage
 from postgrad.algorithm.descents.search.looks import Kind, Look, Schedule
@@ -34,6 +36,7 @@ from postgrad.algorithm.descents.search.state import (
     lane_count,
     root,
 )
+from postgrad.algorithm.sampled_objective import Draws
 from postgrad.beliefs.belief import first
 from postgrad.numerics.every_run import in_any_run
 from postgrad.numerics.lattice_keys import purpose
@@ -50,6 +53,14 @@ _MOVED = 1.0
 _PROBES = 4  # looks along coordinates, eight coordinates each, in a stage that scans
 _PARTS = 32  # parts of the draws, each of which looks at places by itself
 _FIRST = 10  # the first stages, in which little is known
+
+
+def draws_of(stage: Stage, scouts: PyTree, x: Decision) -> Callable[[Bool[Array, ""]], Draws]:
+    """The fixed draws of a stage; see `SampledObjective.rows`."""
+    thetas, counts = stage.wide or (stage.thetas, None)
+    plan = stage.plan
+    key = purpose(root(plan), 1)
+    return stage.objective.rows(thetas, scouts, key, plan.samples[1], x, counts)
 
 
 class Ground:
@@ -125,10 +136,7 @@ class Ground:
         self.rows = m // self.lanes
         # Every so-many-th theta is a scout: part of a lattice, evenly spread itself.
         self.scouts = jax.tree.map(lambda leaf: leaf[:: self.rows], stage.thetas)
-        thetas, counts = stage.wide or (stage.thetas, None)
-        self.draws = objective.rows(
-            thetas, self.scouts, purpose(root(plan), 1), plan.samples[1], x, counts
-        )
+        self.draws = draws_of(stage, self.scouts, x)
         t = plan.number
         in_turn = (((t & (t - 1)) == 0) | (t & (_SELDOM - 1) == 0)) & self.has_values
         self.believed = believed(stage.thetas)

@@ -21,7 +21,7 @@ from postgrad.algorithm.decision_uncertainty import (
     worth,
 )
 from postgrad.algorithm.descents.descent import Course, Descent, Plan, Stage
-from postgrad.algorithm.descents.search.ground import Ground
+from postgrad.algorithm.descents.search.ground import Ground, draws_of
 from postgrad.algorithm.descents.search.judgement import NEWS
 from postgrad.algorithm.descents.search.local_step import (
     FAR,
@@ -41,8 +41,8 @@ from postgrad.algorithm.descents.search.state import (
     root,
     some_numbers,
 )
-from postgrad.algorithm.sampled_objective import draw_thetas
-from postgrad.beliefs.belief import Belief
+from postgrad.algorithm.sampled_objective import Draws, draw_thetas
+from postgrad.beliefs.belief import Belief, first
 from postgrad.beliefs.grid.rare_points import weights_in_groups
 from postgrad.numerics.lattice_keys import purpose
 from postgrad.numerics.validate import on_device
@@ -128,6 +128,14 @@ class Search(Descent):
             return None
         thetas, drawn = draw_thetas(wide, purpose(root(plan), 0), plan.samples[0])
         return thetas, weights_in_groups(drawn, group_count(plan))
+
+    def readings(self, stage: Stage, x: Decision) -> Draws | None:
+        """The draws that the search goes by, if these give values."""
+        objective, one = stage.objective, first(stage.thetas)
+        if not objective.gradient.has_values(objective.problem, x, one):
+            return None
+        scout = jax.tree.map(lambda leaf: leaf[None], one)
+        return draws_of(stage, scout, x)(jnp.asarray(False))
 
     def descend(
         self, stage: Stage, x: Decision, state: Track

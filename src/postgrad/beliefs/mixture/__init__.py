@@ -1,0 +1,1 @@
+"""Several beliefs at once, weighed by how well each of them foresaw the data."""

@@ -1,0 +1,1 @@
+"""A normal posterior of the coefficients of a linear predictor."""

@@ -1,0 +1,44 @@
+"""Daily demand with a calendar: terms and priors that need no tuning."""
+
+from typing import Any
+
+from postgrad.models.effects import Categorical
+from postgrad.models.families import NegativeBinomial
+from postgrad.models.levels import Deviation, Level, Trend
+from postgrad.models.predictor import Predictor
+from postgrad.models.terms import Term
+
+
+def daily_demand(
+    *,
+    origin: Any = 0.0,
+    season: Any = 0.2,
+    deviation: Any = 0.1,
+    half_life: Any = 14.0,
+    weekday_drift: Any = 0.003,
+    **terms: Term,
+) -> NegativeBinomial:
+    """Negative-binomial demand with weekdays, months, a trend, and a level that deviates.
+
+        log mean  =  level + weekday + month + trend + deviation
+
+    It reads the columns "weekday" (0 to 6), "month" (0 to 11) and "day" (in days). The terms are
+    those of a trial on daily sales; `pg.beliefs.daily_demand` weighs what is not known of them.
+
+    Args:
+        origin: The value of "day" in the first row.
+        season: The prior standard deviation of a month's effect.
+        deviation: The standard deviation of the level's deviation.
+        half_life: The days in which half of a deviation is gone.
+        weekday_drift: The standard deviation of the change of a weekday's effect in a day: at .003
+            the effect changes by 6 % in a year.
+        **terms: More terms, such as `promo=pg.models.Numeric()`, or others in place of those above.
+    """
+    usual: dict[str, Term] = {
+        "level": Level(),
+        "weekday": Categorical(7, scale=0.5, drift=weekday_drift),
+        "month": Categorical(12, scale=season),
+        "trend": Trend(origin=origin),
+        "deviation": Deviation(deviation, half_life),
+    }
+    return NegativeBinomial(Predictor(**(usual | terms)))

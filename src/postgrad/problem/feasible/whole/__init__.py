@@ -1,0 +1,1 @@
+"""Whole numbers, lots and minimum orders."""

@@ -1,0 +1,1 @@
+"""Contexts of specifications: from the columns of a table to numbers known before a decision."""
