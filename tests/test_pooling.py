@@ -77,6 +77,7 @@ BELIEFS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", BELIEFS)
 def test_alone_a_member_has_its_own_prior(name):
     belief, model = BELIEFS[name]
@@ -168,9 +169,26 @@ def test_how_far_members_lie_apart_is_learned(between, shares):
     assert shares[0] * expected < float(lent.spread()) < shares[1] * expected
 
 
+REGRESSION = pg.beliefs.Regression(
+    pg.models.Poisson(pg.models.Predictor(level=pg.models.Level(1.0)))
+)
+WORDS = {
+    "conjugate": "got Gamma",
+    "grid without its prior": "forget=1.0",
+    "regression": "got Regression",
+    "priors that differ": "have one prior.* member 2 has another",
+    "points that differ": "have one prior.* member 2 has another",
+}
 REFUSED = {
     "conjugate": lambda: pg.Pool().population(pg.beliefs.Gamma(2.0, 1.0)),
     "grid without its prior": lambda: pg.Pool().population(pg.beliefs.Grid(POINTS)),
+    "regression": lambda: pg.Pool().population(REGRESSION),
+    "priors that differ": lambda: pg.Pool().population(
+        pg.beliefs.Mixture([pg.beliefs.Gaussian(0.0, scale, forget=0.9) for scale in (1.0, 2.0)])
+    ),
+    "points that differ": lambda: pg.Pool().population(
+        pg.beliefs.Mixture([pg.beliefs.Grid(POINTS**power, forget=0.9) for power in (1.0, 2.0)])
+    ),
     "strength": lambda: pg.Pool(0.0),
     "name": lambda: pg.Pool(name=""),
 }
@@ -178,8 +196,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_pooled_is_refused(name):
-    words = {"conjugate": "got Gamma", "grid without its prior": "forget=1.0"}.get(name, name)
-    with pytest.raises(errors.PriorError, match=words):
+    with pytest.raises(errors.PriorError, match=WORDS.get(name, name)):
         REFUSED[name]()
 
 

@@ -63,7 +63,7 @@ def read(spec, some):
     return dated_rows(some, spec.data, spec.split_by)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("over", POOLED)
 def test_a_run_is_the_backtest(tmp_path, over):
     """To rounding: live stages and backtests are compiled apart."""
