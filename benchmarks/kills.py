@@ -5,11 +5,15 @@ then new ones, alone or several in a transaction, acknowledges them over a pipe 
 whatever was acknowledged must be there, nothing may count twice, and the state must equal that of a
 run nobody killed, bit for bit.
 
-python benchmarks/kills.py [--trials 1000] [--seed 0] [--json]
+With `--pooled`, batches go to three members of a population in turn, and the state that must be
+equal is that of all members and of the population.
+
+python benchmarks/kills.py [--pooled] [--trials 1000] [--seed 0] [--json]
 """
 
 import argparse
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -36,6 +40,7 @@ import postgrad.agent.agent
 # Batches delivered a second time after each start, and the longest that a process lives on after
 # its first acknowledgement, in seconds.
 AGAIN, LONGEST = 3, 0.03
+POOLED = "--pooled" in sys.argv
 
 
 def cost(x: Any, xi: Any) -> Any:
@@ -46,10 +51,56 @@ def model(x: Any, theta: Any) -> Any:
     return dist.Normal(x + theta, 4.0, validate_args=False)
 
 
-def make(path: str | pg.Database | None) -> pg.Agent:
-    problem = pg.Problem(cost, model, pg.feasible.Box(-20.0, 20.0))
+@functools.cache
+def problem() -> pg.Problem:
+    """Made after forking: its arrays start JAX's threads."""
+    return pg.Problem(cost, model, pg.feasible.Box(-20.0, 20.0))
+
+
+class Members:
+    """Three members of a population, as one agent: batch n goes to member n modulo 3."""
+
+    def __init__(self, path: str | pg.Database | None):
+        self._database = path if isinstance(path, pg.Database) else pg.Database(path)
+        prior = pg.beliefs.Grid(np.arange(1.0, 9.0), forget=0.99)
+        options: Any = {"path": self._database, "pool": pg.Pool(), **pg.presets.paper()}
+        self.members = [pg.Agent(problem(), prior, 0.0, name=name, **options) for name in "abc"]
+
+    @property
+    def stage(self) -> int:
+        """All batches of all members."""
+        return sum(member.stage for member in self.members)
+
+    def observe(self, batch: np.ndarray, id: str) -> None:  # noqa: A002
+        """One batch of the member whose turn it is."""
+        self.members[int(id) % 3].observe(batch, id=id)
+
+    def verify(self) -> None:
+        """Reads and checks everything."""
+        for member in self.members:
+            member.verify()
+
+    def history(self) -> list[Any]:
+        """What members observed, in the order in which the population has it."""
+        found = [(m.population_version(r.stage), r) for m in self.members for r in m.history()]
+        return [record for _, record in sorted(found, key=lambda pair: pair[0])]
+
+    def replay(self) -> Any:
+        """The first replay that is not identical, if there is one."""
+        return min((member.replay() for member in self.members), key=lambda r: r.identical)
+
+    def __enter__(self) -> "Members":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+
+def make(path: str | pg.Database | None) -> Any:
+    if POOLED:
+        return Members(path)
     return pg.Agent(
-        problem, pg.beliefs.Grid(np.arange(1.0, 9.0)), 0.0, path=path, **pg.presets.paper()
+        problem(), pg.beliefs.Grid(np.arange(1.0, 9.0)), 0.0, path=path, **pg.presets.paper()
     )
 
 
@@ -57,8 +108,11 @@ def batch(number: int) -> np.ndarray:
     return np.random.default_rng(number).normal(6.0, 4.0, 2)
 
 
-def digest(agent: pg.Agent) -> str:
+def digest(agent: Any) -> str:
     """A checksum of everything that is carried on."""
+    if isinstance(agent, Members):
+        sums = agent.members[0]._membership._live.total.tobytes().hex()
+        return hashlib.blake2b("".join([sums, *map(digest, agent.members)]).encode()).hexdigest()
     saved = agent._codec.save(agent._now)
     parts = [saved.header.encode(), saved.state, saved.report, saved.counters]
     return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
@@ -187,6 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--pooled", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message=".*fork.*")

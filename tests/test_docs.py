@@ -65,6 +65,12 @@ def check_durable(scope, out):
     assert {item: agent.stage for item, agent in scope["shop"].items()} == {"milk": 3, "bread": 3}
 
 
+def check_pooling(scope, out):
+    assert "by version 30 of the population" in out
+    assert scope["new"].stage == 1
+    assert float(scope["new"].belief.mean()) > 16.0  # it has seen 14, the others 20
+
+
 def check_regression(scope, out):
     order = float(out.split()[0])
     assert 25.0 < order < 60.0  # the best order for 44 sold in the mean is about 48

@@ -378,7 +378,7 @@ def test_a_specification_that_cannot_be_run_is_named(shop):
     split = '[split_by]\nkind = "weekday"\npooling = "partial"\n\n[backtest]'
     (shop / "shop.toml").write_text(SPEC.replace("[backtest]", split))
     done = call("run", "shop.toml", "data.csv", code=3)
-    assert "error: shop.toml: groups that learn from each other" in done.stderr
+    assert "error: shop.toml: pooling: only beliefs such as" in done.stderr
 
 
 def test_an_alarm_about_a_huge_number_is_short():

@@ -182,7 +182,7 @@ def test_groups_are_streams(shop):
     assert json.loads(lines[0])["group"] == "Thursday"
     assert "bread on Friday: " in call("decide", "shop.toml", "--group", "Friday").stdout
     (shop / "shop.toml").write_text(spec + 'pooling = "partial"\n')
-    assert "backtested, not run" in call("run", "shop.toml", "data.csv", code=3).output
+    assert "can be pooled, got Gamma" in call("run", "shop.toml", "data.csv", code=3).output
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from .algorithm import presets as presets
 from .algorithm import risks as risks
 from .algorithm import step_sizes as step_sizes
 from .algorithm.bayesian_sgd import BayesianSGD as BayesianSGD
+from .beliefs.pooling.pool import Pool as Pool
 from .monitoring.identifiability import Diagnosis as Diagnosis
 from .monitoring.identifiability import diagnose as diagnose
 from .numerics.program_cache.keeping import cache as cache
@@ -31,7 +32,6 @@ from .research.simulation import Simulation as Simulation
 from .research.simulation import simulate as simulate
 from .spec.backtest import Backtest as Backtest
 from .spec.backtest import backtest as backtest
-from .spec.partial_pooling import Pool as Pool
 from .store import Database as Database
 
 __version__: str

@@ -15,9 +15,11 @@ from postgrad.agent.decisions.occasions import as_text, from_text, occasion_now,
 from postgrad.agent.explanation import in_short
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.moments import StoredMoments
+from postgrad.agent.pooling.membership import check_pool
 from postgrad.agent.shared_parts import shared_parts
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.pooling.pool import Pool
 from postgrad.engine.occasion import Occasion
 from postgrad.engine.snapshot import Snapshot
 from postgrad.errors import (
@@ -32,7 +34,7 @@ from postgrad.problem.contexts import as_context
 from postgrad.problem.problem import Problem
 from postgrad.records.issued import read_issued
 from postgrad.records.stream_events import Correction
-from postgrad.store import Batch, Database, StaleStateError, Store
+from postgrad.store import Batch, Database, StaleStateError, Store, StreamHead
 
 Read = TypeVar("Read")
 
@@ -64,6 +66,7 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
         alpha: float = 1e-3,
         budget_ms: float | None = None,
         notes: Any = None,
+        pool: Pool | None = None,
         **options: Any,
     ):
         """Start from a prior and an initial decision, or go on from a file.
@@ -85,12 +88,15 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
                 values of it here and now; `iterations` tells what came out. A file remembers it.
             notes: What the agent is made from, in JSON types. The file keeps it, with mean and
                 spread of what is believed, for programs that read without making an agent.
+            pool: The population that the agent leans on and contributes to, with all agents of the
+                file that have a pool of that name: see docs/pooling.md.
             **options: As for `BayesianSGD`: gradient, steps, risk, output, iterations, samples,
                 seed.
 
         Raises:
             ContextError: If the problem takes a context and none is given, or the reverse.
             SettingError: If both budget_ms and iterations are given, or the budget is not positive.
+            PriorError: If such beliefs cannot be pooled.
             StoreError: If the file is damaged, or belongs to another problem.
         """
         stream, self._shared = as_name(name, SettingError, "name"), isinstance(path, Database)
@@ -98,10 +104,13 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
         self._alarms = self._before = self._last_issued = None
         self._context = context
         self._notes, self._moments = notes, StoredMoments()
+        self._pool, self._name, self._membership = pool, stream, None
         try:
             with self._database.lock:
                 self._store = Store(self._database, stream)
                 kept = self._store.settings
+                with self._database.reading():
+                    check_pool(stream, kept, pool)
                 if budget_ms is not None and kept is not None:
                     with self._database.reading():
                         options["iterations"] = json.loads(kept)["iterations"]
@@ -194,10 +203,10 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
                     renewed = new.fixed_since == new.stage
                     fixed = self._codec.save_fixed(new) if renewed else None
                     saved, events = self._saved(new, self._now), self._other_versions()
-                    head = self._store.append(self._head, entry, saved, fixed, events)
+                    head = self._appended(new, entry, saved, fixed, events)
                     break
                 except (StaleStateError, PostgradError) as error:
-                    if isinstance(error, StoreError) or self._store.is_current(self._head):
+                    if isinstance(error, StoreError) or self._is_current():
                         raise
                     self._load()  # another process was faster: take up its state, and again
             self._move(new, head, before=self._now)
@@ -249,6 +258,20 @@ class Agent(Deciding, AbstractContextManager["Agent"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _appended(self, new: Snapshot, *row: Any) -> StreamHead:
+        """Stores a batch and the state after it; with it, in one commit, what the pool learns."""
+        if self._membership is None:
+            return self._store.append(self._head, *row)
+        with self._database.transaction():
+            head = self._store.append(self._head, *row)
+            self._membership.contribute(self._now, new)
+        return head
+
+    def _is_current(self) -> bool:
+        """Whether no other process has written to the stream, or to the population."""
+        alone = self._membership is None or self._membership.is_current()
+        return alone and self._store.is_current(self._head)
 
     def _when(
         self, x: np.ndarray | None, context: Any, of: str | None, date: Any, before: Snapshot

@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 from postgrad.agent.changes.replaying import Past, Replaying
 from postgrad.agent.explanation import explain, interval_now
 from postgrad.agent.input_checks import as_name
+from postgrad.agent.pooling.membership import Membership
 from postgrad.agent.shared_parts import shared_parts
 from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
@@ -44,6 +45,7 @@ class LookingBack:
     _prior: Belief
     _alpha: float
     _options: dict[str, Any]
+    _membership: Membership | None
     _context: PyTree
 
     @property
@@ -184,6 +186,23 @@ class LookingBack:
             )
         )
 
+    def population_version(self, stage: int | None = None) -> int | None:
+        """Which version of its population a stage used: how many batches of members it knew.
+
+        Args:
+            stage: The stage; the latest, if not given.
+
+        Returns:
+            The version; None without a pool, or if there was no such stage.
+
+        Raises:
+            StoreError: If it is damaged.
+        """
+        if self._membership is None:
+            return None
+        with self._database.lock:
+            return self._membership.version(self.stage if stage is None else stage)
+
     def verify(self) -> None:
         """Reads everything in the store and checks it; files above 16 MB are not when opened.
 
@@ -191,6 +210,8 @@ class LookingBack:
             StoreError: If anything is damaged or missing.
         """
         self._as_of_now(lambda: self._store.verify(self._store.load()))
+        if self._membership is not None:
+            self._as_of_now(self._membership.verify)
 
     def _as_of_now(self, read: Callable[[], Read]) -> Read:
         """What is read of the past; if another process has gone back in it, anew from there."""
@@ -208,7 +229,7 @@ class LookingBack:
         policy = BayesianSGD(problem, **self._options)
         x = x.reshape(self._now.decision.shape)
         parts = shared_parts(policy, self._prior, x, self._alpha, self._context)
-        history = StoredHistory(parts.stream, parts.codec, self._store, until)
+        history = StoredHistory(parts.stream, parts.codec, self._store, until, self._membership)
         history.take_up(self._head)
         return Past(history, parts.codec)
 

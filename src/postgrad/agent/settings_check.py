@@ -147,6 +147,16 @@ def is_rebound(settings: str, bound: dict[str, Any]) -> bool:
     return not fixed.keys() <= compared
 
 
+def numbers_of(tree: PyTree) -> list[list[float]]:
+    """The numbers of all arrays, of large ones a few sums, to be compared by `same_numbers`."""
+    return [_summary(np.asarray(leaf)) for leaf in jax.tree.leaves(tree)]
+
+
+def same_numbers(was: list[list[float]], now: list[list[float]]) -> bool:
+    """Whether numbers are equal to nine digits."""
+    return len(was) == len(now) and all(map(_equal, was, now))
+
+
 def _other_answers(
     probe: dict[str, Any], problem: Problem, belief: Belief, x: np.ndarray, all_places: bool
 ) -> list[Difference]:

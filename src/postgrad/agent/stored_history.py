@@ -12,6 +12,7 @@ import numpy as np
 from postgrad.agent.changes.relearning import Relearning
 from postgrad.agent.changes.versions import versions_now
 from postgrad.agent.decisions.occasions import as_text
+from postgrad.agent.pooling.membership import Membership
 from postgrad.agent.state_codec import StateCodec
 from postgrad.beliefs.belief import Belief
 from postgrad.engine.occasion import Occasion
@@ -40,9 +41,16 @@ class _Stage(NamedTuple):
 class StoredHistory(Relearning):
     """What can be told of the past."""
 
-    def __init__(self, stream: Stream, codec: StateCodec, store: Store, until: int | None = None):
+    def __init__(
+        self,
+        stream: Stream,
+        codec: StateCodec,
+        store: Store,
+        until: int | None = None,
+        membership: Membership | None = None,
+    ):
         """See `Relearning`."""
-        super().__init__(stream, codec, store, until)
+        super().__init__(stream, codec, store, until, membership)
         self._prepared: deque[_Stage] = deque()
 
     def records(self, first: int, end: int) -> Iterator[Record]:
@@ -143,7 +151,14 @@ class StoredHistory(Relearning):
         return self.after(before, *self._data(rows, x), self._occasion(context))
 
     def prepare(self, now: Snapshot, rows: np.ndarray, x: np.ndarray | None, when: When) -> None:
-        """Compute the stage that follows `now`, or the last one prepared, for `after` to find."""
+        """Compute the stage that follows `now`, or the last one prepared, for `after` to find.
+
+        Of a member of a population it is compiled only: the population will be another one.
+        """
+        if self._membership is not None:
+            if self._membership.is_new_size(rows):
+                self._computed(now, rows, x, when(now))
+            return
         if self._prepared and self._prepared[0].before is not now:
             self._prepared.clear()
         before = self._prepared[-1].after if self._prepared else now
@@ -172,7 +187,7 @@ class StoredHistory(Relearning):
         self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None, on: Occasion
     ) -> Snapshot:
         try:
-            return self._stream.after(before, rows, x, on)
+            return self._after(before, rows, x, on)
         except AssumptionFailedError as failed:
             again = self._learned_again(before.stage, failed.which)
             new = self._computed(again, rows, before.decision if x is None else x, on)
@@ -182,10 +197,11 @@ class StoredHistory(Relearning):
         """The decision for an occasion; without an assumption where that fails: see `Stream.solve`.
 
         The decision for an occasion is the same whatever was decided before. So what is believed is
-        learned again for this decision alone.
+        learned again for this decision alone. A member of a population borrows what the others know
+        by now.
         """
         try:
-            return self._stream.solve(now, on)
+            return self._stream.solve(self._lent(now), on)
         except AssumptionFailedError as failed:
             return self.solved(self._learned_again(now.stage, failed.which), on)
 
@@ -217,7 +233,7 @@ class StoredHistory(Relearning):
             rows, x = self._data(batch.rows, batch.x)
             in_force, on = issued if x is None else x, self._occasion(batch.context)
             try:
-                snapshot = self._stream.after(snapshot, rows, in_force, on)
+                snapshot = self._after(snapshot, rows, in_force, on)
             except AssumptionFailedError as failed:
                 return self._learned_again(stage, failed.which)
             issued = self._issued_after(number, batch)

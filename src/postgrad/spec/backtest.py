@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.pooling.pool import Pool
 from postgrad.engine import bulk
 from postgrad.errors import ContextError, SettingError
 from postgrad.problem.feasible.feasible_set import FeasibleSet
@@ -20,7 +21,6 @@ from postgrad.spec.backtest_streams import daily_decisions
 from postgrad.spec.contexts.days import context_of_days, times_of_days
 from postgrad.spec.contexts.decisions_in_contexts import decisions_in_contexts
 from postgrad.spec.demand_table import DemandTable
-from postgrad.spec.partial_pooling import Pool
 from postgrad.spec.rules_of_thumb import RULES, RuleBacktest, UnderageOverage, rule_named
 from postgrad.spec.tables.output_files import text_cell
 
@@ -172,7 +172,8 @@ def backtest(
             as 2026-01-31; else a day is one unit of time.
         split_by: The group of each day, such as its weekday: a decision and a belief for each
             group. Rules of thumb then learn from days of the same group.
-        pool: What the groups have in common; nothing, if not given.
+        pool: How the groups of each item learn from each other, or without `split_by` the items;
+            not at all, if not given.
         in_force: The decisions under which the data arose, days by items: needed where
             the data depend on the decision (sales that stock limits, demand that prices move).
         burn_in: So many days are learned from and not scored.
@@ -213,7 +214,9 @@ def backtest(
         contexts = context_of_days(context, table.known, len(problems) < width)
         table.leave_out(~contexts.known)
         if pool is not None:
-            raise SettingError("groups of days in contexts cannot be pooled: leave out `pool`")
+            raise SettingError(
+                "days in contexts cannot be pooled in a backtest: leave `pool` out, or run agents"
+            )
         times = times_of_days(dates)
         ours = decisions_in_contexts(
             problems, belief, start, table, contexts, times, options, progress

@@ -14,6 +14,8 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.beliefs.belief import Belief, first
+from postgrad.beliefs.pooling.pool import Pool
+from postgrad.beliefs.pooling.population import Population
 from postgrad.engine import bulk
 from postgrad.engine.compiling import compiled_well
 from postgrad.engine.stage import is_possible
@@ -22,7 +24,7 @@ from postgrad.problem.batch import Batch
 from postgrad.problem.problem import Model, Problem, kind_of
 from postgrad.spec import partial_pooling
 from postgrad.spec.demand_table import DemandTable
-from postgrad.spec.partial_pooling import Pool
+from postgrad.spec.partial_pooling import Members
 from postgrad.spec.reworded import reworded
 
 
@@ -46,53 +48,57 @@ class _Stage(eqx.Module):
     Attributes:
         policy: Whose problem is replaced by the stream's own.
         rest: What the problems of all streams have in common: functions, names.
-        pool: What the groups have in common; None if each group is a stream.
+        population: What members have in common; None if each is a stream.
     """
 
     policy: BayesianSGD
     rest: Problem
-    pool: Pool | None
+    population: Population | None
 
     def __call__(self, own: "_Own", state: Any, t: Array) -> tuple[Any, PyTree]:
-        problem = eqx.combine(own.numbers, self.rest)
+        of_stages = own.batches, own.weight, own.in_force, own.member
+        batch, weight, x, member = jax.tree.map(lambda leaf: leaf[t - 1], of_stages)
+        numbers = partial_pooling.at(own.numbers, member) if own.of_members else own.numbers
+        problem = eqx.combine(numbers, self.rest)
         policy = eqx.tree_at(lambda policy: policy.problem, self.policy, problem)
-        of_stages = own.batches, own.weight, own.in_force, own.group
-        batch, weight, x, group = jax.tree.map(lambda leaf: leaf[t - 1], of_stages)
-        before = state if self.pool is None else partial_pooling.at(state, group)
+        before = state if self.population is None else state[member]
         in_force = before.decision if x is None else x
-        if self.pool is None:
+        if self.population is None:
             # The stage's number is the same in all streams: draws that need no more are shared.
             counted = eqx.tree_at(lambda state: state.stage, state, t)
             # Nobody asks how surprising a batch was, which would be traced and compiled as well.
             seen = Batch(in_force, batch, weight)
             learned, log_predictive = policy.update(counted, seen)
             new, descended = policy.descend(learned, seen.size)
-            outlook = descended.outlook
+            decision, outlook = new.decision, descended.outlook
         else:
-            new, info = partial_pooling.step(
-                policy, self.pool, state, group, batch, in_force, weight
+            new, told, info = partial_pooling.step(
+                policy, self.population, state, member, batch, in_force, weight
             )
-            log_predictive, outlook = info.log_predictive, info.outlook
+            decision, log_predictive, outlook = told.decision, info.log_predictive, info.outlook
         possible = is_possible(policy, before, batch, in_force, log_predictive)
-        return new, (new.decision, outlook.epistemic, possible)
+        return new, (decision, outlook.epistemic, possible)
 
 
-class _Own(NamedTuple):
+class _Own(eqx.Module):
     """What differs from stream to stream, in its own stages.
 
     Attributes:
-        numbers: The arrays of the stream's problem.
+        numbers: The arrays of the stream's problem; of each member's along a leading axis, if
+            `of_members`.
         batches: The observations of each stage.
         weight: 1 for each of them, 0 where there are fewer; None if each stage has one.
         in_force: The decision under which each arose; None if the data do not depend on it.
-        group: The group of each.
+        member: The member of each.
+        of_members: Whether the members have problems of their own.
     """
 
     numbers: Problem
     batches: Float[ArrayLike, "n D ..."]
     weight: Float[ArrayLike, "n D"] | None
     in_force: Float[ArrayLike, "n ..."] | None
-    group: Int[ArrayLike, " n"]
+    member: Int[ArrayLike, " n"]
+    of_members: bool = eqx.field(static=True)
 
 
 def daily_decisions(
@@ -111,7 +117,7 @@ def daily_decisions(
         belief: pi_0 of each.
         start: x_1 of each item.
         table: The data.
-        pool: What the groups have in common.
+        pool: How the groups of an item learn from each other; the items, if there are no groups.
         options: As for `BayesianSGD`.
         progress: Called with what is being done, and how much of it is done, of how much.
 
@@ -122,8 +128,6 @@ def daily_decisions(
     progress("preparing", 0, 1)  # said at once: what follows traces and compiles for some seconds
     joint = len(problems) < len(start)
     policy = BayesianSGD(problems[0], **options)
-    if pool is not None:
-        pool.check(belief)
     units = start[None] if joint else start
     distinct = {x.tobytes(): x for x in units}
     begun = {name: policy.init(belief, x) for name, x in distinct.items()}
@@ -134,22 +138,27 @@ def daily_decisions(
     shape = (len(table.demand), len(problems), *units.shape[1:])
     in_force = None if table.in_force is None else table.in_force.reshape(shape)
 
-    # One stream for each unit, or for each unit and group; its stages are the days it learns from.
-    one_group = pool is not None or table.groups == 1
-    streams = [(u, g) for u in range(len(units)) for g in range(1 if one_group else table.groups)]
-    learned = [np.flatnonzero(known[:, u] & (one_group | (table.group == g))) for u, g in streams]
-    horizon = max(1, *map(len, learned))
-    index = np.stack([np.resize(days, horizon) for days in learned])
-    unit = np.asarray([u for u, _ in streams])
-    numbers, rest = stacked_problems(problems, unit)
-    learned_from = index, unit[:, None]
+    # The stages of each stream: the days that it learns from, with the unit and the member of each.
+    streams = _streams(known, table, pool)
+    horizon = max(1, *(len(stream.day) for stream in streams))
+
+    def filled(part: str) -> np.ndarray:
+        return np.stack([np.resize(getattr(stream, part), horizon) for stream in streams])
+
+    learned_from = filled("day"), filled("unit")
+    numbers, rest = stacked_problems(problems, np.asarray([stream.problems for stream in streams]))
     acted = None if in_force is None else in_force[learned_from]
     several = None if weight.shape[2] == 1 else weight[learned_from].astype(float)
-    own = _Own(numbers, demand[learned_from], several, acted, table.group[index])
-    states = [begun[units[u].tobytes()] for u, _ in streams]
-    if pool is not None:
-        states = [partial_pooling.stack(state, table.groups) for state in states]
-    stage = _Stage(policy, rest, pool)
+    of_members = pool is not None and len(streams[0].problems) > 1
+    if not of_members:
+        numbers = jax.tree.map(lambda leaf: leaf[:, 0], numbers)
+    own = _Own(numbers, demand[learned_from], several, acted, filled("member"), of_members)
+    states: list[Any] = [begun[units[stream.starts[0]].tobytes()] for stream in streams]
+    population = None if pool is None else pool.population(states[0].belief)
+    if population is not None:
+        each = [[begun[units[u].tobytes()] for u in stream.starts] for stream in streams]
+        states = [Members.begin(population, some) for some in each]
+    stage = _Stage(policy, rest, population)
     _, told = bulk.run(
         stage, states, likelihood, own, horizon, horizon, progress,
         of_one_size=False, compiled=compiled_well,
@@ -157,18 +166,69 @@ def daily_decisions(
     decided, epistemic, possible = told
 
     decisions, spread = np.full((2, *shape), np.nan)
-    for s, (u, g) in enumerate(streams):
-        check_possible(table, learned[s], np.asarray(possible[s])[: len(learned[s])], u, joint)
-        after = np.concatenate([np.asarray(states[s].decision)[None], decided[s]])
-        days = np.flatnonzero(one_group | (table.group == g))
-        # How many of the stream's batches are known when the decision of each day is issued, and
-        # which was the last of the day's own group.
-        count, group = np.searchsorted(learned[s], days - table.delay), table.group[days]
-        decisions[days, u] = after[count] if pool is None else after[count, group]
-        last = _last_of_group(table.group[learned[s]], table.groups)[count, group]
-        spread[days[last >= 0], u] = epistemic[s][last[last >= 0]]
+    for s, stream in enumerate(streams):
+        check_possible(table, stream.day, stream.unit, np.asarray(possible[s]), joint)
+        for days, u, member in stream.decides:
+            own_stages = np.flatnonzero(stream.member == member)
+            # How many of its batches are known when the decision of each day is issued.
+            count = np.searchsorted(stream.day[own_stages], days - table.delay)
+            seen, last = count > 0, own_stages[count[count > 0] - 1]
+            decisions[days, u] = units[u]
+            decisions[days[seen], u] = np.asarray(decided[s])[last]
+            spread[days[seen], u] = np.asarray(epistemic[s])[last]
     whole = table.demand.shape
     return DailyDecisions(decisions.reshape(whole), spread.reshape(whole), data_depend)
+
+
+class _Stages(NamedTuple):
+    """The stages of one stream.
+
+    Attributes:
+        day: The day of each stage.
+        unit: The unit of each.
+        member: The member of each; 0 throughout, if there is one.
+        problems: The units whose problems the members have; one, if all have the same.
+        starts: The unit of each member.
+        decides: Days that the stream decides, their unit and their member.
+    """
+
+    day: Int[np.ndarray, " n"]
+    unit: Int[np.ndarray, " n"]
+    member: Int[np.ndarray, " n"]
+    problems: list[int]
+    starts: list[int]
+    decides: list[tuple[np.ndarray, int, int]]
+
+
+def _streams(
+    known: Bool[np.ndarray, "days units"], table: DemandTable, pool: Pool | None
+) -> list[_Stages]:
+    """The streams: units and groups; pooled, a unit with its groups, or all units."""
+    every, units = np.arange(len(known)), range(known.shape[1])
+    if pool is not None and table.groups == 1:  # in the order in which a live run learns
+        day, unit = np.nonzero(known)
+        decides = [(every, u, u) for u in units]
+        return [_Stages(day, unit, unit, [*units], [*units], decides)]
+    if pool is not None:
+        learned = [np.flatnonzero(known[:, u]) for u in units]
+        return [
+            _Stages(
+                day=learned[u],
+                unit=np.full_like(learned[u], u),
+                member=table.group[learned[u]],
+                problems=[u],
+                starts=[u] * table.groups,
+                decides=[(every[table.group == g], u, g) for g in range(table.groups)],
+            )
+            for u in units
+        ]
+    found = []
+    for u in units:
+        for g in range(table.groups):
+            day, days = np.flatnonzero(known[:, u] & (table.group == g)), every[table.group == g]
+            none = np.zeros_like(day)
+            found.append(_Stages(day, none + u, none, [u], [u], [(days, u, 0)]))
+    return found
 
 
 def check_in_force(likelihood: Model, state: State, table: DemandTable) -> bool:
@@ -187,25 +247,26 @@ def check_in_force(likelihood: Model, state: State, table: DemandTable) -> bool:
 
 
 def check_possible(
-    table: DemandTable, learned: np.ndarray, possible: np.ndarray, unit: int, joint: bool
+    table: DemandTable, day: np.ndarray, unit: np.ndarray, possible: np.ndarray, joint: bool
 ) -> None:
     """Check the days that a stream has learned from.
+
+    Args:
+        table: The data.
+        day: The day of each stage.
+        unit: The unit of each.
+        possible: Whether the model allows what was learned from; there may be more at the end.
+        joint: Whether the items are decided together.
 
     Raises:
         BatchError: If the model excludes the demand of one of them.
     """
-    if (wrong := learned[~possible]).size:
-        day, item = wrong[0], slice(None) if joint else unit
+    if (wrong := np.flatnonzero(~possible[: len(day)])).size:
+        at, u = day[wrong[0]], unit[wrong[0]]
         raise BatchError(
-            f"the demand {table.rows[day, item].squeeze()} of day {day}, item "
-            f"{'all' if joint else unit}, is impossible under the model"
+            f"the demand {table.rows[at, slice(None) if joint else u].squeeze()} of day {at}, item "
+            f"{'all' if joint else u}, is impossible under the model"
         )
-
-
-def _last_of_group(group: Int[np.ndarray, " n"], groups: int) -> Int[np.ndarray, "n+1 groups"]:
-    """Of the first i batches, the index of the last one of each group; -1 if there is none."""
-    at = np.where(group[:, None] == np.arange(groups), np.arange(len(group))[:, None], -1)
-    return np.maximum.accumulate(np.concatenate([np.full((1, groups), -1), at]))
 
 
 def batches_of_days(

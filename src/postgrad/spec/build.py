@@ -10,15 +10,15 @@ import numpy as np
 from postgrad.algorithm import presets
 from postgrad.algorithm.policy import initial_decision
 from postgrad.beliefs.belief import Belief
+from postgrad.beliefs.pooling.pool import Pool
 from postgrad.beliefs.separate import Separate
-from postgrad.errors import DecisionError, SpecificationError
+from postgrad.errors import DecisionError, PriorError, SpecificationError
 from postgrad.numerics.validate import on_device
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.items import Items
 from postgrad.problem.problem import Problem
 from postgrad.research import problems
 from postgrad.spec.contexts.column_memory import Context, example
-from postgrad.spec.partial_pooling import Pool
 from postgrad.spec.parts.beliefs import MOST_POINTS, GridBelief
 from postgrad.spec.parts.regression import RegressionDemand
 from postgrad.spec.parts.toml_table import Pick
@@ -41,7 +41,7 @@ class BuiltSpecification:
         problems: One for each item; a single one if the items are decided together.
         belief: pi_0, of each problem.
         starts: x_1 of each problem.
-        pool: How the groups learn from each other; None if they do not.
+        pool: How the groups of an item, or the items, learn from each other; None if they do not.
         options: Arguments of `BayesianSGD`.
         alpha: The level of alarms.
         context: An example of a context; None without `[context]`.
@@ -83,10 +83,11 @@ def build(specification: Specification, items: Sequence[str]) -> BuiltSpecificat
         with reworded("start", SpecificationError, DecisionError):
             if isinstance(problem.feasible, FeasibleSet):  # else it depends on the context
                 initial_decision(problem, start)
-    split, settings, pool = spec.split_by, spec.settings, None
-    if split is not None and split.pooling == "partial":
-        pool = Pool(split.strength)
-        pool.check(belief)
+    settings, pool = spec.settings, None
+    if spec.pooled is not None:
+        pool = Pool(spec.pooled.strength)
+        with reworded("pooling", SpecificationError, PriorError):
+            pool.population(belief)
     options = settings.model_dump(include={"seed", "iterations"}, exclude_none=True)
     if settings.samples is not None:
         total, *draws = settings.samples

@@ -54,6 +54,13 @@ class Columns(TomlTable):
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
+class Pooling(TomlTable):
+    """`[pooling]`: the items learn from each other."""
+
+    over: Literal["items"] = "items"
+    strength: Positive = 1.0
+
+
 class _Split(TomlTable):
     pooling: Literal["separate", "partial"] = "separate"
     strength: Positive = 1.0

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from postgrad.agent.agent import Agent
+from postgrad.beliefs.pooling.pool import Pool
 from postgrad.errors import (
     BatchError,
     DataError,
@@ -26,6 +27,7 @@ from postgrad.spec.build import build
 from postgrad.spec.contexts.asking import Decided, Rows, asks, decided, sought
 from postgrad.spec.contexts.row_contexts import RowContexts
 from postgrad.spec.reading.normal_form import normal_form
+from postgrad.spec.reading.row_batches import batches_of_row
 from postgrad.spec.reading.stream_names import (
     ALL_ITEMS,
     Interval,
@@ -70,9 +72,6 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         """
         self.specification, self.path = specification, path
         feasible, split, data = specification.feasible, specification.split_by, specification.data
-        if split is not None and split.pooling == "partial":
-            why = "groups that learn from each other can be backtested, not run"
-            raise SpecificationError(f'{why}: set pooling = "separate" in [split_by]')
         self._agents: dict[Stream, Agent] = {}
         self._notes = normal_form(specification)
         self._built = None if data.item_names is None else build(specification, data.item_names)
@@ -138,10 +137,17 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
                 accept_change=self._accept_change,
                 alpha=built.alpha,
                 notes=self._notes,
+                pool=self._pool(built.pool, item),
                 context=built.context,
                 **built.options,
             )
         return self._agents[item, group]
+
+    def _pool(self, pool: Pool | None, item: str) -> Pool | None:
+        """The population of an item's groups, or that of all items."""
+        if pool is None:
+            return None
+        return Pool(pool.strength, "all" if self.specification.split_by is None else f"of {item}")
 
     def deliver(self, rows: Iterable[DatedRow], *, at_once: int = 1) -> Iterator[dict[str, Any]]:
         """Observe rows, and report the decisions after each; also of rows observed before.
@@ -214,6 +220,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             DataError: If a row cannot be read, or was never observed.
             PostgradError: If an agent refuses a row.
         """
+        self.specification.check_correctable()
         for row in rows:
             changed = {}
             for item, values, decisions in self._batches(row):
@@ -228,6 +235,7 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         Raises:
             DataError: If none of the streams has observed it.
         """
+        self.specification.check_correctable()
         found = [stream for stream in streams if self.agent(*stream).record(name) is not None]
         if not found:
             raise DataError(f"{name!r} was never observed")
@@ -302,6 +310,10 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
         else:
             issued = {item: self.agent(item, row.group).issued(row.id) for item in records}
             found = {i: (one.decision, interval_of(one)) for i, one in issued.items() if one}
+        if self.specification.pooled is not None:
+            agents = {item: self.agent(item, row.group) for item in records}
+            versions = {i: agents[i].population_version(r.stage) for i, r in records.items()}
+            report["population"] = versions
         if found or self._contexts is None:
             report |= self._decisions(found)
         alarms = [f"{item}: {r.alarm}" for item, r in records.items() if r.alarm is not None]
@@ -337,19 +349,8 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
 
     def _batches(self, row: DatedRow) -> Iterator[tuple[str, Any, Any]]:
         """The item of each stream that observes the row, the demand, and the decision in force."""
-        missing = [item for item, value in row.values.items() if value is None]
         left_out = {} if self._contexts is None else self._contexts.all_left_out(row)
-        if not self.together:
-            for item, value in row.values.items():
-                if value is not None and item not in left_out:
-                    yield item, value, row.decisions.get(item)
-        elif not missing and not left_out:
-            decisions = [row.decisions.get(item) for item in row.values]
-            yield ALL_ITEMS, list(row.values.values()), None if None in decisions else decisions
-        elif 0 < len(missing) < len(row.values):
-            needed = "items that are decided together need all of them, or none"
-            absent = f"{len(missing)} of {len(row.values)} demands are missing"
-            raise DataError(f"{row.where}: {row.id}: {absent} ({', '.join(missing)}); {needed}")
+        return batches_of_row(row, self.together, left_out)
 
     def _prepare(self, item: str, row: DatedRow, values: Any, decisions: Any) -> None:
         agent = self.agent(item, row.group)

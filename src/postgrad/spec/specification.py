@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from postgrad.errors import SpecificationError
 from postgrad.spec.contexts.context_table import ContextTable
-from postgrad.spec.data import AnySplit, Columns, SplitByWeekday
+from postgrad.spec.data import AnySplit, Columns, Pooling, SplitByWeekday
 from postgrad.spec.parts.beliefs import AnyBelief
 from postgrad.spec.parts.costs import AnyCost
 from postgrad.spec.parts.models import AnyModel
@@ -104,6 +104,7 @@ class Specification(TomlTable):
         start: The decision before any data.
         context: What is known before each decision.
         split_by: Which rows share a belief and a decision; all rows, if not given.
+        pooling: How the items learn from each other; not at all, if not given.
         settings: How the agent decides.
         backtest: How a backtest scores.
     """
@@ -118,6 +119,7 @@ class Specification(TomlTable):
     start: Numbers | None = None
     context: ContextTable | None = None
     split_by: AnySplit | None = None
+    pooling: Pooling | None = None
     settings: AgentSettings = AgentSettings()
     backtest: BacktestSettings = BacktestSettings()
 
@@ -141,6 +143,7 @@ class Specification(TomlTable):
         if self.context is not None:
             self.context.check_data(self.data)
         self._check_regression()
+        self._check_pooling()
 
     def _check_regression(self) -> None:
         if isinstance(self.model, RegressionDemand) and isinstance(self.belief, RegressionBelief):
@@ -148,6 +151,33 @@ class Specification(TomlTable):
                 raise ValueError("model: a regression needs `context`: what demand depends on")
             self.model.check_terms(self.context)
             self.belief.check_family(self.model.family)
+
+    def _check_pooling(self) -> None:
+        if self.pooling is not None and self.split_by is not None:
+            instead = (
+                'for groups of an item set pooling = "partial" in [split_by], without [pooling]'
+            )
+            raise ValueError(f"pooling: items that are split cannot be pooled; {instead}")
+        if self.pooling is not None and self.feasible is not None and self.feasible.joint:
+            raise ValueError("pooling: items that are decided together have one belief already")
+
+    @property
+    def pooled(self) -> Pooling | AnySplit | None:
+        """Where it says how members learn from each other; None if they do not."""
+        split = self.split_by
+        return split if split is not None and split.pooling == "partial" else self.pooling
+
+    def check_correctable(self) -> None:
+        """Check that rows may be corrected.
+
+        Raises:
+            SpecificationError: If others have learned from them.
+        """
+        if self.pooled is not None:
+            raise SpecificationError(
+                "rows of pooled streams cannot be corrected or withdrawn: other streams have "
+                "learned from them. Put the data right, and run them into a new file (--state)"
+            )
 
     def _check_counts(self) -> None:
         """Lists must have a number for each item, where the file tells how many there are."""

@@ -13,6 +13,7 @@ from postgrad.agent.changes.versions import told_apart, versions_now
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.looking_back import LookingBack
 from postgrad.agent.moments import StoredMoments
+from postgrad.agent.pooling.membership import Membership, pool_settings, refuse
 from postgrad.agent.settings_check import (
     Difference,
     differences,
@@ -23,6 +24,7 @@ from postgrad.agent.settings_check import (
 from postgrad.agent.shared_parts import SharedParts, shared_parts
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
+from postgrad.beliefs.pooling.pool import Pool
 from postgrad.engine.snapshot import Snapshot
 from postgrad.errors import BatchError, PostgradError, SettingError, StoreError
 from postgrad.problem.problem import Problem
@@ -50,6 +52,8 @@ class Changing(LookingBack):
     _changes: int | None
     _notes: Any
     _moments: StoredMoments
+    _name: str
+    _pool: Pool | None
 
     def correct(self, id: str, batch: Any, *, x: Any = None) -> np.ndarray:  # noqa: A002
         """Replaces a batch that was wrong, durably and on record.
@@ -98,6 +102,8 @@ class Changing(LookingBack):
 
     def _replaced(self, id: str, rows: np.ndarray, x: np.ndarray | None) -> np.ndarray:  # noqa: A002
         key = as_name(id, BatchError, "id")
+        if self._pool is not None:
+            refuse("to correct or withdraw a batch")
         with self._database.lock:
             self._prepare_to_write()
             while True:
@@ -186,6 +192,8 @@ class Changing(LookingBack):
             SettingError: If there was no such stage.
             StoreError: If it could not be stored. Nothing has changed then, unless it says so.
         """
+        if self._pool is not None:
+            refuse("to go back")
         with self._database.lock:
             self._prepare_to_write()
             while True:
@@ -245,7 +253,13 @@ class Changing(LookingBack):
     def _work_on(self, parts: SharedParts) -> None:
         """Computes the stages of a problem from now on."""
         self._parts, self._stream, self._codec = parts, parts.stream, parts.codec
-        self._past = StoredHistory(parts.stream, parts.codec, self._store)
+        self._membership = None
+        if self._pool is not None:
+            prior, new = parts.stream.start.belief, self._store.settings is None
+            self._membership = Membership(self._database, self._pool, prior, self._name, new=new)
+        self._past = StoredHistory(
+            parts.stream, parts.codec, self._store, membership=self._membership
+        )
 
     def _prepare_to_write(self) -> None:
         """Connects for writing, and stores what could not be stored before."""
@@ -268,6 +282,7 @@ class Changing(LookingBack):
             start = self._stream.start.decision.tolist()
             settings |= {**found, "start": start, "bound": self._codec.bound}
             settings |= {} if self._notes is None else {"notes": self._notes}
+            settings |= pool_settings(self._pool)
         return json.dumps(settings)
 
     def _saved(self, now: Snapshot, before: Snapshot | None = None) -> StoredState:
@@ -305,6 +320,7 @@ class Changing(LookingBack):
             with self._database.reading(), suppress(StaleStateError):
                 (head, fixed_arrays), self._alarms = self._store.latest(), None
                 self._past.take_up(head)
+                self._check_membership(head)
                 log, self._unstored = self._past.events, False
                 if head.saved.is_missing:  # the file was recovered
                     now, kind = self._past.found_again(head.saved.stage, self._rebind)
@@ -322,6 +338,19 @@ class Changing(LookingBack):
                 self._move(now, head)
                 self._changes = self._past.events.changes
                 return
+
+    def _check_membership(self, head: StreamHead) -> None:
+        """Check that the population and the stream have lost nothing, or the same.
+
+        Raises:
+            StaleStateError: If another process has written meanwhile.
+            StoreError: If one of them has lost batches.
+        """
+        stage = head.saved.stage
+        if self._membership is not None and not self._membership.knows(stage):
+            if not self._store.is_current(head):
+                raise StaleStateError
+            raise self._membership.not_one(stage)
 
     def _stored(self, now: Snapshot, head: StreamHead, kind: str | None) -> StreamHead:
         """Stores a state in place of one that is lost, or of other arrays than today's.

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from postgrad.agent.decisions.occasions import from_text
+from postgrad.agent.pooling.membership import Membership
 from postgrad.agent.state_codec import OtherArraysError, StateCodec
 from postgrad.engine.occasion import Occasion
 from postgrad.engine.snapshot import Snapshot
@@ -31,7 +32,14 @@ class Relearning:
             record.
     """
 
-    def __init__(self, stream: Stream, codec: StateCodec, store: Store, until: int | None = None):
+    def __init__(
+        self,
+        stream: Stream,
+        codec: StateCodec,
+        store: Store,
+        until: int | None = None,
+        membership: Membership | None = None,
+    ):
         """The parts.
 
         Args:
@@ -40,7 +48,9 @@ class Relearning:
             store: Where the batches are.
             until: The number of the event that changed the problem, if the stream is of an earlier
                 one.
+            membership: What each stage borrows from a population, if anything.
         """
+        self._membership = membership
         self._stream, self._codec, self._store, self._until = stream, codec, store, until
         self.start, self.only_start = stream.start.decision, False
         self._shapes = Shapes(self.start.shape, stream.event_shape)
@@ -112,11 +122,31 @@ class Relearning:
             rows, x = self._data(*(replaced or {}).get(number, data))
             in_force, on = issued if x is None else x, self._occasion(batch.context)
             try:
-                snapshot = self._stream.relearned(snapshot, rows, in_force, on)
+                snapshot = self._relearned(snapshot, rows, in_force, on)
             except AssumptionFailedError as failed:
                 return self.believed(stage, self._stream.begin(failed.which), replaced, as_of)
             issued = self._issued_after(number, batch)
         return snapshot
+
+    def _relearned(
+        self, before: Snapshot, rows: np.ndarray, x: np.ndarray, on: Occasion
+    ) -> Snapshot:
+        """One stage without its descent; see `Stream.relearned`."""
+        return self._kept_prior(self._stream.relearned(self._lent(before), rows, x, on))
+
+    def _after(
+        self, before: Snapshot, rows: np.ndarray, x: np.ndarray | None, on: Occasion
+    ) -> Snapshot:
+        """One stage; see `Stream.after`."""
+        return self._kept_prior(self._stream.after(self._lent(before), rows, x, on))
+
+    def _lent(self, before: Snapshot) -> Snapshot:
+        """With what the population lends, if there is one."""
+        return before if self._membership is None else self._membership.borrowed(before)
+
+    def _kept_prior(self, new: Snapshot) -> Snapshot:
+        """After a stage, with the prior that was lent for it, if one was."""
+        return new if self._membership is None else self._membership.with_prior(new)
 
     def corrected(
         self,

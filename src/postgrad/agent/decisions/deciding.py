@@ -119,6 +119,8 @@ class Deciding(Changing):
                     solved = self._solved(context, date)
                     ahead = solved.outlook
                     answer = issued_bytes(solved.decision, ahead.low, ahead.high)
+                    if self._membership is not None:
+                        text = as_text(on, note=note, population=self._membership.lent_version)
                     issue = Issue(key, self.stage, time.time(), text, answer)
                     head = self._store.issue(self._head, issue)
                     break

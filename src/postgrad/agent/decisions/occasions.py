@@ -1,7 +1,8 @@
 """The occasion of a batch or of a decision, as users give it and as it is stored.
 
 Stored is JSON, which a reader without JAX understands: the numbers of z by their names, the time
-since the batch before, the date, and the id of the decision that a batch belongs to.
+since the batch before, the date, the id of the decision that a batch belongs to, and the version of
+the population that a decision used.
 """
 
 import datetime as dt
@@ -63,23 +64,27 @@ def as_time(date: Any) -> float:
     return float((found - np.datetime64(0, "us")) / _DAY)
 
 
-def as_text(on: Occasion, of: str | None = None, note: Any = None) -> str | None:
+def as_text(
+    on: Occasion, of: str | None = None, note: Any = None, population: int | None = None
+) -> str | None:
     """An occasion as it is stored; None for one unit of time after the last batch, in no context.
 
     Args:
         on: The occasion.
         of: The id of the decision that a batch belongs to.
         note: What the caller wants to have kept with it, in JSON types.
+        population: The version of the population that a decision used.
     """
-    if on == USUAL and of is None and note is None:
+    more = {"of": of, "note": note, "population": population}
+    more = {key: part for key, part in more.items() if part is not None}
+    if on == USUAL and not more:
         return None
     parts: dict[str, Any] = {}
     if on.context is not None:
         parts["z"] = {name: np.asarray(leaf).tolist() for name, leaf in _named(on.context)}
     if on.elapsed is not None:
         parts |= {"elapsed": on.elapsed, "date": on.time}
-    more = {"of": of, "note": note}
-    return json.dumps(parts | {key: part for key, part in more.items() if part is not None})
+    return json.dumps(parts | more)
 
 
 def from_text(stream: Stream, text: str | None) -> Occasion:

@@ -187,7 +187,8 @@ def decisions_in_contexts(
     for s, (u, _) in enumerate(streams):
         found, epistemic, possible = (np.asarray(part[s]) for part in told)
         learns, decides = learned[s] >= 0, decided[s] >= 0
-        check_possible(table, learned[s][learns], possible[learns], u, joint)
+        on = learned[s][learns]
+        check_possible(table, on, np.full_like(on, u), possible[learns], joint)
         decisions[decided[s][decides], u] = found[decides]
         # Before the first batch there is nothing to tell, as without contexts.
         told_of = decides & (np.cumsum(learns) > 0)

@@ -7,6 +7,7 @@ import numpy as np
 
 from postgrad.errors import StoreError
 from postgrad.records.explanation import plain_number
+from postgrad.records.population_stream import is_population
 from postgrad.store import Database
 from postgrad.store.stream_list import check_new_streams
 
@@ -31,7 +32,7 @@ def streams_of(database: Database) -> list[Stream]:
     """
     check_new_streams(database)
     try:
-        found = [json.loads(name) for name in database.streams()]
+        found = [json.loads(name) for name in database.streams() if not is_population(name)]
     except (ValueError, TypeError, RecursionError):
         found = [None]
     for stream in found:

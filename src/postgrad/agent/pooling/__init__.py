@@ -1,0 +1,1 @@
+"""Populations of live agents, kept in the store."""

@@ -1,0 +1,1 @@
+"""Partial pooling: the parameters of many streams come from one population, which is learned."""
