@@ -278,3 +278,19 @@ def test_contexts_of_a_simulation_are_drawn_or_given():
         )
     with pytest.raises(errors.ContextError, match="give an example"):
         pg.simulate(algorithm, belief(), 100.0, truth, **options)
+
+
+def test_sets_of_contexts_need_not_hold_the_first_decision():
+    """A stranger's: on days with a small truck, orders of 50 were issued for a truck of 10."""
+    problem = pg.Problem(cost, model, lambda z: pg.feasible.Box(z["temp"] - 1.0, z["temp"]))
+    agent = pg.Agent(problem, belief(), 20.0, context=EXAMPLE)
+    for temp in (20.0, 3.0, 1.0, 50.0):
+        assert agent.decide(z_of(temp)) == pytest.approx(temp)
+    several = pg.Problem(
+        lambda x, xi, z: jnp.sum((x - xi) ** 2),
+        lambda x, theta: dist.Normal(theta, 1.0).to_event(1),
+        lambda z: pg.feasible.Simplex(z),
+    )
+    prior = pg.beliefs.Gaussian(jnp.asarray([1.0, 2.0]), 0.1)
+    shares = pg.Agent(several, prior, [0.5, 0.5], context=1.0).decide(5.0)
+    np.testing.assert_allclose(shares, [2.0, 3.0], atol=1e-2)

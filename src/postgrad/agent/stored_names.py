@@ -113,7 +113,7 @@ FROZEN = {
     "PosteriorMean": "belief",
     "Predictor": "names members",
     "Prior": "numbers tree order shapes",
-    "Problem": "cost model feasible observation",
+    "Problem": "cost model feasible observation in_context",
     "Product": "sets sizes",
     "RandomIterate": "",
     "Reals": "",

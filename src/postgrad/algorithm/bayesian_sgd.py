@@ -337,7 +337,10 @@ class BayesianSGD(Policy):
         self, draws: Draws, state: State, rows: Float[Array, ""]
     ) -> tuple[State, Descended]:
         """`descend`, given what it takes from the belief; `state.belief` is passed on unread."""
-        problem, t = self.problem.relaxed, state.stage
+        problem, t, x, progress = self.problem.relaxed, state.stage, state.x, state.progress
+        if problem.in_context:  # in whose feasible set x_1 need not lie
+            x = problem.feasible.project(x)
+            progress = self.descent.beginning_at(x, progress)
         key_output = self._key(t, _OUTPUT)
 
         # Descend: K projected steps, theta from the posterior, xi from the model at theta.
@@ -351,11 +354,11 @@ class BayesianSGD(Policy):
             tails=state.tails,
         )
         stage = Stage(self._plan(state), objective, draws.thetas, rows, draws.size, draws.wide)
-        x_next, progress, course, ahead = self.descent.descend(stage, state.x, state.progress)
+        x_next, progress, course, ahead = self.descent.descend(stage, x, progress)
 
         # Decide: issue the last iterate, or what the output makes of the iterates.
         a_t = self.descent.step_size(t)
-        output = state.output.follow(Move(state.x, x_next, a_t, key_output, problem.feasible))
+        output = state.output.follow(Move(x, x_next, a_t, key_output, problem.feasible))
 
         whole = state.whole
         if whole is not None:  # entries are whole numbers or the like: choose these by value

@@ -50,12 +50,14 @@ class Problem(Module):
         feasible: X.
         observation: The distribution of the data as a function of (x, theta), if the data are not
             xi itself.
+        in_context: Whether this is a problem in a given context: see `at`.
     """
 
     cost: Cost = eqx.field(converter=of_itself)
     model: Model = eqx.field(converter=of_itself)
     feasible: FeasibleSet = eqx.field(converter=of_itself, default=Reals())
     observation: Model | None = eqx.field(converter=of_itself, default=None)
+    in_context: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def __check_init__(self) -> None:
         if not (isinstance(self.feasible, FeasibleSet) or callable(self.feasible)):
@@ -98,7 +100,9 @@ class Problem(Module):
             if not isinstance(feasible, FeasibleSet):
                 raise FeasibleSetError(f"feasible(z) must return a feasible set, got {feasible!r}")
         cost, models = self.cost, {name: in_context(f, context) for name, f in self.models.items()}
-        return replaced(self, cost=in_context(cost, context), feasible=feasible, **models)
+        return replaced(
+            self, cost=in_context(cost, context), feasible=feasible, in_context=True, **models
+        )
 
     def in_trial_contexts(self, x: Decision, thetas: PyTree) -> list["Problem"]:
         """The problem in the contexts that an assumption is tried in; without one, itself alone.

@@ -121,6 +121,11 @@ class Descent(Module):
             additive: Whether the cost adds over the coordinates of x.
         """
 
+    def beginning_at(self, x: Decision, state: PyTree) -> PyTree:
+        """What is remembered before the first stage, if that begins at x instead of x_1."""
+        del x
+        return state
+
     @abc.abstractmethod
     def sample_thetas(self, belief: Belief, plan: Plan) -> PyTree:
         """The draws theta ~ pi_t that `descend` takes: all that a descent needs of the belief.

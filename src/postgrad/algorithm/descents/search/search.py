@@ -45,6 +45,7 @@ from postgrad.algorithm.sampled_objective import Draws, draw_thetas
 from postgrad.beliefs.belief import Belief, first
 from postgrad.beliefs.grid.rare_points import weights_in_groups
 from postgrad.numerics.lattice_keys import purpose
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import on_device
 from postgrad.problem.problem import Decision
 
@@ -111,6 +112,10 @@ class Search(Descent):
             on_device(np.bool_(False)),
             on_device(np.zeros((2, some_numbers(theta)))),
         )
+
+    def beginning_at(self, x: Decision, state: Track) -> Track:
+        """With x as the only place that is remembered."""
+        return replaced(state, others=jnp.tile(jnp.ravel(x), (GROUPS, 1)))
 
     def step_size(self, number: Int[Array, ""]) -> Array:
         """None."""
