@@ -78,7 +78,7 @@ class Outcomes(Module):
                 raise CostError(f"{said} {answer} at x = {x}, xi = {xi}")
 
 
-def functions_of(problem: Any) -> tuple[Any, ...]:
+def stated(problem: Any) -> tuple[Any, ...]:
     """The functions of a problem that may take a context, but for its feasible set."""
     return problem.cost, *problem.models.values(), *problem.outcomes.functions
 

@@ -23,7 +23,7 @@ from postgrad.numerics.validate import as_key, is_concrete, on_device
 from postgrad.problem.contexts import InContext, in_context, takes_context, trial_contexts
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.feasible.reals import Reals
-from postgrad.problem.outcomes import Outcomes, functions_of
+from postgrad.problem.outcomes import Outcomes, stated
 from postgrad.problem.own_identity import of_itself
 from postgrad.problem.rules.constraints import Change, Constraints, as_constraints, check_rules
 
@@ -83,14 +83,12 @@ class Problem(Module):
     @property
     def takes_context(self) -> bool:
         """Whether a function of the problem needs a context that it has not been given."""
-        return not isinstance(self.feasible, FeasibleSet) or any(
-            map(takes_context, functions_of(self))
-        )
+        return not isinstance(self.feasible, FeasibleSet) or any(map(takes_context, stated(self)))
 
     @property
     def context(self) -> PyTree:
         """z, if the problem is one in a context; else None."""
-        return next((f.context for f in functions_of(self) if isinstance(f, InContext)), None)
+        return next((f.context for f in stated(self) if isinstance(f, InContext)), None)
 
     def at(self, context: PyTree) -> "Problem":
         """The problem in a context: that of functions of two arguments, z given.
