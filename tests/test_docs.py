@@ -100,6 +100,18 @@ def check_whole_numbers(scope, out):
     assert found == [float(number) for number in said]
 
 
+def check_constraints(scope, out):
+    order, chance = map(float, out.split())
+    assert 60.0 < order <= 90.0
+    assert chance <= 0.05 + 1e-12
+
+
+globals()["check_what-if"] = lambda scope, out: [
+    float(re.findall(r"75 costs ([\d.]+) on average", out)[0]),
+    re.findall(r"65 costs .* less on average than 75", out)[0],
+]
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
 def test_examples_run_and_make_sense(page, tmp_path, monkeypatch, capsys):
