@@ -106,10 +106,10 @@ def check_constraints(scope, out):
     assert chance <= 0.05 + 1e-12
 
 
-globals()["check_what-if"] = lambda scope, out: [
-    float(re.findall(r"75 costs ([\d.]+) on average", out)[0]),
-    re.findall(r"65 costs .* less on average than 75", out)[0],
-]
+def check_what_if(scope, out):
+    assert "75 costs" in out
+    assert "65 costs" in out.split("75 costs")[1]
+    assert "less on average than 75" in out
 
 
 @pytest.mark.sample(2)

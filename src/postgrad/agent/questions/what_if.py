@@ -12,7 +12,7 @@ from postgrad.agent.input_checks import as_decision
 from postgrad.agent.questions.expectations import deviations, expectation, without_noise
 from postgrad.algorithm.descents.descent import Doubt
 from postgrad.algorithm.policy import initial_decision
-from postgrad.algorithm.valuation import Valued
+from postgrad.algorithm.questions.valuation import Valued
 from postgrad.engine.occasion import USUAL, Occasion
 from postgrad.engine.questions.ruled import has_rules
 from postgrad.engine.questions.valuing import are_events, value

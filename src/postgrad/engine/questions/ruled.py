@@ -7,7 +7,7 @@ import numpy as np
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD, State
 from postgrad.algorithm.outputs import Issued
-from postgrad.algorithm.restricted import Judged, best_under_rules
+from postgrad.algorithm.questions.restricted import Judged, best_under_rules
 from postgrad.engine.compiling import quietly
 from postgrad.engine.occasion import Occasion
 from postgrad.engine.packing import Packed

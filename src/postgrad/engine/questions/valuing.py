@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from postgrad.algorithm.valuation import Valued, drawn, valued
+from postgrad.algorithm.questions.valuation import Valued, drawn, valued
 from postgrad.beliefs.belief import Belief, first
 from postgrad.engine.compiling import compiled_soon, quietly
 from postgrad.engine.occasion import USUAL, Occasion
