@@ -5,12 +5,12 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import norm, poisson
 from test_programs import lowered
 
 import postgrad as pg
 from postgrad import rules
-from postgrad.errors import ConstraintError, SettingError
+from postgrad.errors import ConstraintError, DecisionError, SettingError
 from postgrad.monitoring.progress_warnings import ConstraintWarning
 
 NOISE, UNDER = 10.0, 4.0
@@ -240,3 +240,21 @@ def test_simulations_have_no_rules(plain):
     problem = pg.Problem(cost, demand, plain.problem.feasible, change=rules.Change(cost=1.0))
     with pytest.raises(SettingError, match="rules of agents"):
         pg.BayesianSGD(problem).init(pg.beliefs.Normal(50.0, 20.0), 50.0)
+
+
+def test_whole_numbers_keep_rules_and_given_entries():
+    problem = pg.Problem(
+        cost,
+        lambda x, theta: dist.Poisson(theta),
+        pg.feasible.Integers(pg.feasible.Box(0.0, 100.0)),
+        outcomes=OUTCOMES,
+        constraints=[rules.AtMost("short", 0.02)],
+    )
+    made = pg.Agent(problem, pg.beliefs.Known(20.0), 20.0)
+    with pytest.raises(DecisionError, match=r"violates it by 0\.5"):
+        made.decide(fixed={0: 30.5})
+    assert made.decide(fixed={0: 31.0}) == 31.0
+    with pytest.raises(ConstraintError, match=r"x = 22"):
+        made.decide(fixed={0: 22.0})
+    found = made.decide(previous=20.0)
+    assert found == poisson.isf(0.02, 20.0) == round(float(found))
