@@ -2,10 +2,10 @@
 
     python benchmarks/what_if.py [--items 1 5 20] [--times 20]
 
-Prints, for newsvendors of some items with normal demand: processor seconds of the first `cost` and of
-the first `decide(fixed=...)`, milliseconds of later ones (medians), seconds of a stage that keeps to
-a chance of shortage, and how exact that is: the true chance at the decision against the limit, and
-its cost above the least one under that limit, by closed forms (SLSQP for several items).
+Prints, for newsvendors of some items with normal demand: processor seconds of the first `cost` and
+of the first `decide(fixed=...)`, milliseconds of later ones (medians), seconds of a stage that
+keeps to a chance of shortage, and how exact that is: the true chance at the decision against the
+limit, and its cost above the least one under that limit, by closed forms (SLSQP).
 """
 
 import argparse

@@ -97,25 +97,14 @@ def drawn(
 
 def valued(problem: Problem, draws: Draws, xs: Float[Array, "j ..."]) -> Valued:
     """What each of some decisions brings; the decisions lie along the leading axis."""
-    theta = first(draws.thetas)
     same = jnp.broadcast_to(draws.weights[:1], draws.weights.shape)
     both = (draws.keys, draws.weights), (_broadcast(draws.keys), same)
-
-    def sample(x: Decision, keys: Array) -> Array:
-        law = jax.vmap(
-            lambda theta, keys: jax.vmap(by_inversion(problem.model(x, theta)).sample)(keys)
-        )
-        return computed_once(law(draws.thetas, keys), draws.weights)
-
-    moves = problem.kind(xs[0], theta).depends_on_decision
-    once = [None if moves else sample(xs[0], keys) for keys, _ in both]
+    moves = problem.kind(xs[0], first(draws.thetas)).depends_on_decision
+    once = [None if moves else sampled(problem, draws, xs[0], keys) for keys, _ in both]
 
     def at(x: Decision) -> Valued:
-        def each(xi: Array) -> Array:
-            return jnp.concatenate([problem.cost(x, xi)[None], problem.outcomes.values(x, xi)])
-
         (own, weights), (common, _) = (
-            (jax.vmap(jax.vmap(each))(sample(x, keys) if xi is None else xi), weights)
+            (_values(problem, x, sampled(problem, draws, x, keys) if xi is None else xi), weights)
             for xi, (keys, weights) in zip(once, both, strict=True)
         )
         return Valued(
@@ -126,6 +115,27 @@ def valued(problem: Problem, draws: Draws, xs: Float[Array, "j ..."]) -> Valued:
         )
 
     return lax.map(at, xs)
+
+
+def sampled(problem: Problem, draws: Draws, x: Decision, keys: Array) -> Array:
+    """xi, for each theta and key."""
+    law = jax.vmap(lambda theta, keys: jax.vmap(by_inversion(problem.model(x, theta)).sample)(keys))
+    return computed_once(law(draws.thetas, keys), draws.weights)
+
+
+def expected(
+    problem: Problem, x: Decision, xi: Array, weights: Float[Array, "L n"], shares: Array
+) -> Float[Array, " k"]:
+    """The expected cost and outcomes of a decision, by xi that are drawn already."""
+    means = jnp.mean(_values(problem, x, xi) * weights[..., None], axis=1)
+    return shares @ means
+
+
+def _values(problem: Problem, x: Decision, xi: Array) -> Float[Array, "L n k"]:
+    def each(xi: Array) -> Array:
+        return jnp.concatenate([problem.cost(x, xi)[None], problem.outcomes.values(x, xi)])
+
+    return jax.vmap(jax.vmap(each))(xi)
 
 
 def _broadcast(keys: Array) -> Array:

@@ -12,7 +12,7 @@ from postgrad.engine.compiling import quietly
 from postgrad.engine.occasion import Occasion
 from postgrad.engine.packing import Packed
 from postgrad.engine.programs import split
-from postgrad.engine.questions.valuing import ahead, expecting
+from postgrad.engine.questions.valuing import ahead, drawing, expecting
 from postgrad.engine.snapshot import Snapshot
 from postgrad.errors import ConstraintError
 from postgrad.problem.problem import Problem
@@ -52,6 +52,9 @@ def under_rules(
     problem, shape = policy.problem, best.shape
     ends = told.tree_of_arrays().descended.outlook
     numbers, plan = split(policy)
+    about = numbers, now.belief, now.search, ahead(on)
+    with quietly():
+        already = drawing(plan)(*about, np.asarray(best, float))
     program = expecting(plan)
     size, before = best.size, np.asarray(previous, float)
     each = problem.outcomes.names
@@ -63,9 +66,7 @@ def under_rules(
             part = xs[first : first + width]
             padded = np.concatenate([part, np.repeat(part[-1:], width - len(part), axis=0)])
             with quietly():
-                found = program(
-                    numbers, now.belief, now.search, ahead(on), padded.reshape(-1, *shape), before
-                )
+                found = program(*about, already, padded.reshape(-1, *shape), before)
             parts.append(np.asarray(found)[: len(part)])
         return np.concatenate(parts)
 

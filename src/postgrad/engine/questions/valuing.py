@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
-from postgrad.algorithm.questions.valuation import Valued, drawn, valued
+from postgrad.algorithm.questions.valuation import Draws, Valued, drawn, expected, sampled, valued
 from postgrad.beliefs.belief import Belief, first
 from postgrad.engine.compiling import compiled_soon, quietly
 from postgrad.engine.occasion import USUAL, Occasion
@@ -18,6 +19,7 @@ from postgrad.engine.programs import Plan, split, whole
 from postgrad.engine.snapshot import Snapshot
 from postgrad.numerics.lattice_keys import purpose
 from postgrad.numerics.program_cache.lowered import kept
+from postgrad.problem.problem import Problem
 
 if TYPE_CHECKING:
     from postgrad.engine.stream import Stream
@@ -36,13 +38,28 @@ def valuing(plan: Plan) -> Callable[..., Valued]:
 
 
 @functools.lru_cache(maxsize=64)
+def drawing(plan: Plan) -> Callable[..., Any]:
+    """(numbers, belief, search, elapsed, x) -> what `expecting` takes: see `_draw`."""
+    return compiled_soon(kept(_draw, plan))
+
+
+@functools.lru_cache(maxsize=64)
 def expecting(plan: Plan) -> Callable[..., Array]:
-    """(numbers, belief, search, elapsed, xs, previous) -> what is compared where rules hold.
+    """(numbers, belief, search, elapsed, drawn, xs, previous) -> what is compared under rules.
 
     A row for each decision: its nearest feasible one, the expected cost with that of changing from
     the previous decision, and the expected outcomes.
     """
     return compiled_soon(kept(_expect, plan))
+
+
+def _draws(
+    plan: Plan, numbers: list[Array], belief: Belief, search: Packed, elapsed: Any, x: Any
+) -> tuple[Problem, Draws]:
+    policy, state = whole(plan, numbers), search.tree_of_arrays()
+    later = belief if elapsed is None else belief.advance(elapsed)
+    parts = policy.problem, policy.gradient, policy.risk, later
+    return policy.problem, drawn(*parts, x, purpose(policy.key, _VALUED), state.tails)
 
 
 def _value(
@@ -53,11 +70,18 @@ def _value(
     elapsed: Array | None,
     xs: Float[Array, "j ..."],
 ) -> Valued:
-    policy, state = whole(plan, numbers), search.tree_of_arrays()
-    later = belief if elapsed is None else belief.advance(elapsed)
-    parts = policy.problem, policy.gradient, policy.risk, later
-    draws = drawn(*parts, xs[0], purpose(policy.key, _VALUED), state.tails)
-    return valued(policy.problem, draws, xs)
+    problem, draws = _draws(plan, numbers, belief, search, elapsed, xs[0])
+    return valued(problem, draws, xs)
+
+
+def _draw(
+    plan: Plan, numbers: list[Array], belief: Belief, search: Packed, elapsed: Any, x: Any
+) -> tuple[Array, Array, Array] | None:
+    """xi, how much each counts, and the probability of each theta; None if xi depends on x."""
+    problem, draws = _draws(plan, numbers, belief, search, elapsed, x)
+    if problem.kind(x, first(draws.thetas)).depends_on_decision:
+        return None
+    return sampled(problem, draws, x, draws.keys), draws.weights, draws.shares
 
 
 def _expect(
@@ -66,13 +90,17 @@ def _expect(
     belief: Belief,
     search: Packed,
     elapsed: Array | None,
+    already: tuple[Array, Array, Array] | None,
     xs: Float[Array, "j ..."],
     previous: Float[Array, "..."],
 ) -> Float[Array, "j k"]:
     problem = whole(plan, numbers).problem
     places = jax.vmap(problem.feasible.project)(xs)
-    found = _value(plan, numbers, belief, search, elapsed, places)
-    means = jnp.sum(found.means * found.shares[:, None], axis=-1)
+    if already is None:
+        found = _value(plan, numbers, belief, search, elapsed, places)
+        means = jnp.sum(found.means * found.shares[:, None], axis=-1)
+    else:
+        means = lax.map(lambda x: expected(problem, x, *already), places)
     if problem.change is not None:
         price = jax.vmap(problem.change.price, in_axes=(0, None))(places, previous)
         means = means.at[:, 0].add(price)
