@@ -211,6 +211,10 @@ class StoredHistory(Relearning):
         except AssumptionFailedError as failed:
             return self.solved(self._learned_again(now.stage, failed.which), on, fixed, previous)
 
+    def believed_for_decisions(self, now: Snapshot) -> Snapshot:
+        """What decisions are made by: of a member of a population, with what it borrows now."""
+        return self._lent(now)
+
     def entry(
         self,
         new: Snapshot,

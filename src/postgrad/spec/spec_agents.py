@@ -201,11 +201,10 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             DataError: If a value is missing or wrong, or a level was never seen.
             SpecificationError: If the specification has no `[context]`.
         """
-        if self._contexts is None:
+        if (contexts := self._contexts) is None:
             raise SpecificationError("it has no [context]: decisions are for all dates")
-        row = self._contexts.row_of(item, group, date, given)
-        agent = self.agent(item, group)
-        return sought(self._contexts, agent, row, self._contexts.cells(row, item))
+        row = contexts.row_of(item, group, date, given)
+        return sought(contexts, self.agent(item, group), row, contexts.cells(row, item))
 
     def occasion(self, stream: Stream, date: str | None, given: Mapping[str, str]) -> Any:
         """The context and the date of a question to a stream: see `occasion_of`."""

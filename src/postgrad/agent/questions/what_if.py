@@ -115,7 +115,8 @@ class Asking(Deciding):
         return self._past.solved(now, on, None, as_decision(self.decision, self._shape))
 
     def _valued(self, on: Occasion, a: np.ndarray, b: np.ndarray) -> tuple[Valued, Valued]:
-        both = value(self._stream, self._now, on, np.stack([a, b]))
+        now = self._past.believed_for_decisions(self._now)
+        both = value(self._stream, now, on, np.stack([a, b]))
         one, other = (
             both._replace(means=both.means[i], common=both.common[i], squares=both.squares[i],
                           shares=both.shares[i])
