@@ -173,6 +173,25 @@ def test_decide_computes_for_a_date_and_a_context(shop):
     assert "promo=1, got 'promo'" in decide("--context", "promo", code=2).output
 
 
+def test_what_if_asks_for_a_date_and_a_context(shop):
+    run()
+    given = "--date", "2026-01-09", "--context", "weather=wet", "--context", "rain=2"
+
+    def ask(decision, promo):
+        asked = "--item", "rolls", "--json", *given, "--context", f"promo={promo}"
+        done = call("what-if", "shop.toml", "--allow-code", "--decision", str(decision), *asked)
+        return json.loads(done.stdout)[0]
+
+    best = {promo: ask(9, promo)["best"] for promo in (0, 1)}
+    decided = decide(*given, "--context", "promo=1")["rolls"]["decision"]
+    assert best[1] == decided > best[0]
+    found = ask(best[1], 1)
+    assert found["of_the_decision"] == pytest.approx(0.0, abs=1e-9)
+    assert found["cost"]["mean"] < ask(best[1] + 5, 1)["cost"]["mean"]
+    refused = call("what-if", "shop.toml", "--allow-code", "-d", "9", *given, code=4)
+    assert "'promo" in refused.output
+
+
 def test_before_anything_was_issued(shop):
     write(ROWS[:3])
     run()

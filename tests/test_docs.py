@@ -100,6 +100,18 @@ def check_whole_numbers(scope, out):
     assert found == [float(number) for number in said]
 
 
+def check_constraints(scope, out):
+    order, chance = map(float, out.split())
+    assert 60.0 < order <= 90.0
+    assert chance <= 0.05 + 1e-12
+
+
+def check_what_if(scope, out):
+    assert "75 costs" in out
+    assert "65 costs" in out.split("75 costs")[1]
+    assert "less on average than 75" in out
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
 def test_examples_run_and_make_sense(page, tmp_path, monkeypatch, capsys):

@@ -18,6 +18,7 @@ from .monitoring.identifiability import Diagnosis as Diagnosis
 from .monitoring.identifiability import diagnose as diagnose
 from .numerics.program_cache.keeping import cache as cache
 from .problem import feasible as feasible
+from .problem import rules as rules
 from .problem.items import Items as Items
 from .problem.problem import Problem as Problem
 from .records.explanation import Explanation as Explanation

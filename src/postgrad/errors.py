@@ -41,6 +41,10 @@ class ModelError(PostgradError):
     """A model that yields no usable distribution at some (x, theta)."""
 
 
+class ConstraintError(PostgradError):
+    """Constraints on outcomes, or on changes, that no decision satisfies."""
+
+
 class CostError(PostgradError):
     """A cost that is not one finite number."""
 

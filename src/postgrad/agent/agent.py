@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import PyTree
 
 from postgrad.agent.affordable import affordable
-from postgrad.agent.decisions.deciding import Deciding
 from postgrad.agent.decisions.occasions import as_text, from_text, occasion_now, same_context
 from postgrad.agent.explanation import in_short
 from postgrad.agent.input_checks import as_decision, as_name, as_rows
 from postgrad.agent.moments import StoredMoments
 from postgrad.agent.pooling.membership import check_pool
+from postgrad.agent.questions.what_if import Asking
 from postgrad.agent.shared_parts import shared_parts
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.beliefs.belief import Belief
@@ -39,7 +39,7 @@ from postgrad.store import Batch, Database, StaleStateError, Store, StreamHead
 Read = TypeVar("Read")
 
 
-class Agent(Deciding, AbstractContextManager["Agent"]):
+class Agent(Asking, AbstractContextManager["Agent"]):
     """Keeps one decision good while batches arrive, and says when they do not look like the model.
 
     Every `observe` is one stage of `BayesianSGD`. Bad input raises a typed error from

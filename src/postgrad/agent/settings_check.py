@@ -38,7 +38,10 @@ _FEW = 16
 # How deep to look into what functions close over.
 _DEEPEST = 12
 # What a running agent may change: what is believed does not depend on it.
-_CHANGEABLE = ("algorithm.problem.cost", "algorithm.problem.feasible")
+_CHANGEABLE = tuple(
+    f"algorithm.problem.{part}"
+    for part in ("cost", "feasible", "outcomes", "constraints", "change")
+)
 
 
 class Difference(NamedTuple):
@@ -175,7 +178,9 @@ def _other_answers(
     places = _places(problem, on_device(x)) if known is None else on_device(known)
     answers, found = _lists(_answers(problem, places, some, points)), []
     for name, now in answers.items():
-        was = probe["answers"][name]
+        was = probe["answers"].get(name)
+        if was is None:  # of an outcome that is new
+            continue
         if known is None and not all_places:
             was, now = was[: len(was) // 2], now[: len(now) // 2]
         if not _equal(was, now):
@@ -331,12 +336,15 @@ def _places(problem: Problem, x: jax.Array) -> jax.Array:
 def _answers(
     problem: Problem, places: jax.Array, thetas: list[PyTree], points: dict[str, jax.Array]
 ) -> dict[str, jax.Array]:
-    """What cost and model say at points that are kept, as other versions draw other ones."""
+    """What cost, outcomes and model say at points that are kept: other versions draw other ones."""
     answers = {
         name: [log_density(model(x, theta), points[name]) for x in places for theta in thetas]
         for name, model in problem.models.items()
     }
     answers["cost"] = [problem.cost(x, points["model"]) for x in places]
+    if problem.outcomes.names:
+        told = [problem.outcomes.values(x, points["model"]) for x in places]
+        answers["outcomes"] = list(jnp.concatenate(told))
     return {name: jnp.stack(values) for name, values in answers.items()}
 
 

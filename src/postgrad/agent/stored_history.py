@@ -5,7 +5,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -193,7 +193,13 @@ class StoredHistory(Relearning):
             new = self._computed(again, rows, before.decision if x is None else x, on)
             return new._replace(warning=AssumptionWarning(new.without & ~before.without))
 
-    def solved(self, now: Snapshot, on: Occasion) -> Solved:
+    def solved(
+        self,
+        now: Snapshot,
+        on: Occasion,
+        fixed: dict[Any, float] | None = None,
+        previous: np.ndarray | None = None,
+    ) -> Solved:
         """The decision for an occasion; without an assumption where that fails: see `Stream.solve`.
 
         The decision for an occasion is the same whatever was decided before. So what is believed is
@@ -201,9 +207,13 @@ class StoredHistory(Relearning):
         by now.
         """
         try:
-            return self._stream.solve(self._lent(now), on)
+            return self._stream.solve(self._lent(now), on, fixed, previous)
         except AssumptionFailedError as failed:
-            return self.solved(self._learned_again(now.stage, failed.which), on)
+            return self.solved(self._learned_again(now.stage, failed.which), on, fixed, previous)
+
+    def believed_for_decisions(self, now: Snapshot) -> Snapshot:
+        """What decisions are made by: of a member of a population, with what it borrows now."""
+        return self._lent(now)
 
     def entry(
         self,

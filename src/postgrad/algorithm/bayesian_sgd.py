@@ -208,6 +208,8 @@ class BayesianSGD(Policy):
             PriorError: If belief is none.
             ModelError, CostError, GradientError: If the parts do not fit.
         """
+        if self.problem.constraints or self.problem.change is not None:
+            raise SettingError("constraints and change are rules of agents: use pg.Agent")
         belief = check_belief(belief)
         x = initial_decision(self.problem, x)
         thetas = belief.examples()

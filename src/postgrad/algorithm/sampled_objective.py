@@ -108,7 +108,7 @@ class SampledObjective(eqx.Module):
         theta = first(thetas)
         if not self.gradient.draws(self.problem, x, theta):
             count = 1  # each row is one sum over values of xi
-        keys, weights = self._keys(key, m, count, x, theta)
+        keys, weights = self.keys(key, m, count, x, theta)
         # Every L-th row of a lattice is a coarser lattice: the noise that all scouts see.
         rows = jnp.arange(m)
         of_scouts = rows // few * few
@@ -192,7 +192,7 @@ class SampledObjective(eqx.Module):
         moves = self.problem.kind(x, theta).depends_on_decision
         return self.problem.model(x, theta).support.is_discrete and not moves
 
-    def _keys(
+    def keys(
         self, key: Array, columns: int, count: int, x: Decision, theta: PyTree
     ) -> tuple[Array, Array]:
         """Keys of `count` draws of xi for each of some columns, and how much each draw counts.

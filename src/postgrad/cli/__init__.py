@@ -7,7 +7,7 @@ import warnings
 
 import typer
 
-from postgrad.cli import backtest, correct, reading, reproduce, run, store
+from postgrad.cli import backtest, correct, reading, reproduce, run, store, what_if
 from postgrad.cli.output import EXIT_CODES, exit_codes
 
 app = typer.Typer(
@@ -19,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for commands in (run, reading, correct, backtest, reproduce):
+for commands in (run, reading, what_if, correct, backtest, reproduce):
     app.add_typer(commands.app)
 app.add_typer(store.app)
 

@@ -61,7 +61,7 @@ def decide(
                 named = named_streams(streams, item, group)
                 found = [one for stream in named for one in _decided(streams, *stream)]
         else:
-            given = _given(context or [])
+            given = columns_given(context or [])
             with opened(specification, state, allow_code) as agents:
                 from postgrad.spec.contexts.asking import streams_on
 
@@ -211,7 +211,7 @@ def _lines(
     ]
 
 
-def _given(context: list[str]) -> dict[str, str]:
+def columns_given(context: list[str]) -> dict[str, str]:
     """Values of columns from options such as promo=1."""
     parts = [text.partition("=") for text in context]
     if wrong := [

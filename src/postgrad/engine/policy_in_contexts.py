@@ -7,7 +7,7 @@ from jaxtyping import Array, PyTree
 
 from postgrad.algorithm.bayesian_sgd import BayesianSGD
 from postgrad.engine.occasion import USUAL, Occasion
-from postgrad.engine.programs import split
+from postgrad.engine.programs import bare, split
 from postgrad.errors import ContextError
 from postgrad.numerics.module import replaced
 from postgrad.problem.contexts import as_context
@@ -40,7 +40,7 @@ class PolicyInContexts:
             self.example = as_context(context)
         self._general = policy
         self.policy = policy if context is None else policy.at(self.example)
-        self.numbers, self.plan = split(self.policy)
+        self.numbers, self.plan = split(bare(self.policy))
 
     def occasion(self, context: Any, elapsed: float | None, time: float | None) -> Occasion:
         """An occasion, whose context must be like the example.
@@ -61,6 +61,11 @@ class PolicyInContexts:
         general = self._general.problem
         return general if on.context is None else general.at(on.context)
 
+    def policy_on(self, on: Occasion, seed: int | None = None) -> BayesianSGD:
+        """The policy on an occasion; see `numbers_on`."""
+        policy = self.policy if on.context is None else self._general.at(on.context)
+        return policy if seed is None else replaced(policy, key=_folded(policy.key, seed))
+
     def numbers_on(self, on: Occasion, seed: int | None = None) -> list[Array]:
         """The numbers of the policy on an occasion.
 
@@ -73,10 +78,8 @@ class PolicyInContexts:
         """
         if on.context is None and seed is None:
             return self.numbers
-        policy = self.policy if on.context is None else self._general.at(on.context)
-        if seed is not None:
-            policy = replaced(policy, key=_folded(policy.key, seed))
-        numbers, plan = split(policy)
+        policy = self.policy_on(on, seed)
+        numbers, plan = split(bare(policy))
         if plan != self.plan:
             raise ContextError(
                 f"feasible(z) must return sets of one kind, whatever the context: it was "

@@ -15,7 +15,9 @@ from postgrad.beliefs.belief import Belief
 from postgrad.engine import stage
 from postgrad.engine.compiling import CompiledBySize, compiled_soon
 from postgrad.engine.packing import Packed
+from postgrad.numerics.module import replaced
 from postgrad.numerics.program_cache.lowered import kept
+from postgrad.problem.outcomes import Outcomes
 from postgrad.problem.problem import Decision
 
 
@@ -36,6 +38,15 @@ def split(policy: BayesianSGD) -> tuple[list[Array], Plan]:
     numbers, rest = eqx.partition(policy, lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
     leaves, structure = jax.tree.flatten(numbers)
     return leaves, Plan(rest, structure)
+
+
+def bare(policy: BayesianSGD) -> BayesianSGD:
+    """The policy without what is only told of decisions, of which stages need no program."""
+    problem = policy.problem
+    if not problem.outcomes.names and problem.change is None:
+        return policy
+    plain = replaced(problem, outcomes=Outcomes(), constraints=(), change=None)
+    return replaced(policy, problem=plain)
 
 
 class Learning(NamedTuple):
@@ -111,7 +122,7 @@ def _learn(
     x: Decision | None,
     elapsed: Array | None,
 ) -> Learning:
-    policy, state = _policy(plan, numbers), _state(belief, search)
+    policy, state = whole(plan, numbers), _state(belief, search)
     in_force = state.decision if x is None else x
     test, time = monitor.tree_of_arrays(), 1.0 if elapsed is None else elapsed
     state, test, report = stage.learn(policy, state, test, batch, weight, in_force, time)
@@ -122,7 +133,7 @@ def _learn(
 def _draw(
     plan: Plan, numbers: list[Array], belief: Belief, search: Packed, elapsed: Array | None
 ) -> tuple[Draws, Belief | None]:
-    policy = _policy(plan, numbers)
+    policy = whole(plan, numbers)
     later = belief if elapsed is None else belief.advance(elapsed)
     draws = policy.draw(_state(later, search))
     return draws._replace(mixture=None), draws.mixture
@@ -136,12 +147,13 @@ def _descend(
     search: Packed,
     rows: Array,
 ) -> Descending:
-    policy, draws = _policy(plan, numbers), draws._replace(mixture=mixture)
+    policy, draws = whole(plan, numbers), draws._replace(mixture=mixture)
     state, report = stage.descend(policy, draws, search.tree_of_arrays(), rows)
     return Descending(Packed.of(state), Packed.of(report))
 
 
-def _policy(plan: Plan, numbers: list[Array]) -> BayesianSGD:
+def whole(plan: Plan, numbers: list[Array]) -> BayesianSGD:
+    """The policy: see `split`."""
     return eqx.combine(jax.tree.unflatten(plan.numbers, numbers), plan.rest)
 
 

@@ -23,8 +23,10 @@ from postgrad.engine.occasion import USUAL, Occasion
 from postgrad.engine.packing import Packed
 from postgrad.engine.padding import padded
 from postgrad.engine.policy_in_contexts import PolicyInContexts
-from postgrad.engine.programs import Descending, Learning, programs
-from postgrad.engine.snapshot import Report, Snapshot, Solved
+from postgrad.engine.programs import Descending, Learning, bare, programs
+from postgrad.engine.questions.ruled import has_rules
+from postgrad.engine.questions.solving import Solving
+from postgrad.engine.snapshot import Report, Snapshot
 from postgrad.engine.stage import DescendVerdict, LearnVerdict, read
 from postgrad.errors import DivergenceError, StepSizeError
 from postgrad.monitoring import assumptions
@@ -32,6 +34,7 @@ from postgrad.monitoring.assumptions import AssumptionFailedError
 from postgrad.monitoring.misspecification import Monitor
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.validate import on_device
+from postgrad.problem.outcomes import check_outcomes
 from postgrad.problem.problem import kind_of
 
 
@@ -49,7 +52,7 @@ class _Learned(NamedTuple):
     report: Packed
 
 
-class Stream:
+class Stream(Solving):
     """Computes the stages of one stream.
 
     In a problem with contexts a stage learns, and does not descend: nothing is assumed about the
@@ -73,7 +76,8 @@ class Stream:
         self.contexts = PolicyInContexts(policy, context)
         self.policy = policy = self.contexts.policy
         with quietly():
-            state = self._state = policy.init(belief, x)
+            state = self._state = bare(policy).init(belief, x)
+            check_outcomes(policy.problem, state.x, belief.examples())
         theta = first(belief.examples())
         likelihood = policy.problem.likelihood
         self.event_shape = policy.problem.event_shape(state.x, theta)
@@ -138,6 +142,8 @@ class Stream:
         """
         if self.contexts.example is not None:
             return self._answering(self.relearned(before, rows, x, on))
+        if has_rules(self.policy.problem):
+            return self._stage_under_rules(before, self.relearned(before, rows, x, on))
         new, draws = self._learned(before, rows, x, on)
         search, told = self._descend(before, new.learned, draws, len(rows))
         descend = read(DescendVerdict, told.first())
@@ -195,30 +201,6 @@ class Stream:
         report = report._replace(learn=new.report, rows=len(rows))
         return new.snapshot._replace(search=search, report=report)
 
-    def solve(self, now: Snapshot, on: Occasion) -> Solved:
-        """The decision for an occasion, under what is believed now; nothing is changed.
-
-        A search over the whole feasible set, from the first decision, whatever was decided before.
-        The belief looks ahead by `on.elapsed`. The random numbers follow from (seed, stage).
-
-        Raises:
-            StepSizeError, DivergenceError, AssumptionFailedError: As for `after`.
-        """
-        numbers = self.contexts.numbers_on(on, seed=now.stage)
-        before = now._replace(stage=0, decision=self.start.decision)
-        if now.without not in self._fresh:
-            self._fresh[now.without] = self._search_at(now, 0, self.start.decision)
-        search = self._fresh[now.without]
-        elapsed = np.float64(1.0 if on.elapsed is None else on.elapsed)
-        with quietly():
-            draws, mixture = self._programs.draw(numbers, now.belief, search, elapsed)
-            told = self._programs.descend(numbers, draws, mixture, search, 1.0).report
-        descend = read(DescendVerdict, told.first())
-        self._check_assumed(now, descend)
-        if not (descend.positive_step and descend.finite):
-            self._stop(before, descend, told)
-        return Solved(self._decision(descend), told, Doubt(int(descend.doubt)))
-
     def anew(self, snapshot: Snapshot, decision: np.ndarray) -> Snapshot:
         """The snapshot with a search that knows nothing but the decision that it starts from."""
         return snapshot._replace(
@@ -253,13 +235,14 @@ class Stream:
         if not (descend.positive_step and descend.finite):
             self._stop(before, descend, told)
         state = dataclasses.replace(search.tree_of_arrays(), stage=_number(snapshot.stage + 1))
-        return snapshot._replace(
+        found = snapshot._replace(
             decision=self._decision(descend),
             search=Packed.of(state, np.concatenate),
             report=snapshot.report._replace(descend=told),
             stall=Stall(),
             warning=None,
         )
+        return self._under_rules(snapshot.decision, found)
 
     def _search_at(self, snapshot: Snapshot, stage: int, decision: np.ndarray) -> Packed:
         """A search that knows nothing but where it starts from, after so many stages."""

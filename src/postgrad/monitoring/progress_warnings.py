@@ -28,6 +28,15 @@ class LockInWarning(UserWarning):
     """x has stopped moving, and at this x the data no longer tell what would change it."""
 
 
+class ConstraintWarning(UserWarning):
+    """No decision keeps to the rules of the problem; the one of this stage breaks them least."""
+
+
+def broken_rules(words: str | None) -> ConstraintWarning | None:
+    """What there is to say about rules that cannot be kept."""
+    return None if words is None else ConstraintWarning(f"no decision keeps to {words}")
+
+
 class Teaching(NamedTuple):
     """What data seen at a decision are good for.
 

@@ -23,7 +23,9 @@ from postgrad.numerics.validate import as_key, is_concrete, on_device
 from postgrad.problem.contexts import InContext, in_context, takes_context, trial_contexts
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.feasible.reals import Reals
+from postgrad.problem.outcomes import Outcomes, stated
 from postgrad.problem.own_identity import of_itself
+from postgrad.problem.rules.constraints import Change, Constraints, as_constraints, check_rules
 
 # How many decisions near the first one an assumption is tried on, and how many all over the set;
 # how far the set is taken to reach where it has no bound; the thetas at which a model is proper.
@@ -50,6 +52,9 @@ class Problem(Module):
         feasible: X.
         observation: The distribution of the data as a function of (x, theta), if the data are not
             xi itself.
+        outcomes: Functions of (x, xi) by their names, whose expectations are told: see `Outcomes`.
+        constraints: What their expectations must keep to: see `pg.rules`.
+        change: What it costs to change the decision, and how far it may move: see `pg.rules`.
         in_context: Whether this is a problem in a given context: see `at`.
     """
 
@@ -57,6 +62,9 @@ class Problem(Module):
     model: Model = eqx.field(converter=of_itself)
     feasible: FeasibleSet = eqx.field(converter=of_itself, default=Reals())
     observation: Model | None = eqx.field(converter=of_itself, default=None)
+    outcomes: Outcomes = eqx.field(converter=Outcomes, default=Outcomes())
+    constraints: Constraints = eqx.field(converter=as_constraints, default=())
+    change: Change | None = None
     in_context: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def __check_init__(self) -> None:
@@ -66,6 +74,7 @@ class Problem(Module):
         for name, error in (("cost", CostError), ("model", ModelError)):
             if not callable(getattr(self, name)):
                 raise error(f"{name} must be a function, got {getattr(self, name)!r}")
+        check_rules(self.constraints, self.change, self.outcomes)
 
     @property
     def relaxed(self) -> "Problem":
@@ -76,14 +85,12 @@ class Problem(Module):
     @property
     def takes_context(self) -> bool:
         """Whether a function of the problem needs a context that it has not been given."""
-        functions = (self.cost, *self.models.values())
-        return not isinstance(self.feasible, FeasibleSet) or any(map(takes_context, functions))
+        return not isinstance(self.feasible, FeasibleSet) or any(map(takes_context, stated(self)))
 
     @property
     def context(self) -> PyTree:
         """z, if the problem is one in a context; else None."""
-        given = (f.context for f in (self.cost, *self.models.values()) if isinstance(f, InContext))
-        return next(given, None)
+        return next((f.context for f in stated(self) if isinstance(f, InContext)), None)
 
     def at(self, context: PyTree) -> "Problem":
         """The problem in a context: that of functions of two arguments, z given.
@@ -99,10 +106,10 @@ class Problem(Module):
             feasible = feasible(context)
             if not isinstance(feasible, FeasibleSet):
                 raise FeasibleSetError(f"feasible(z) must return a feasible set, got {feasible!r}")
-        cost, models = self.cost, {name: in_context(f, context) for name, f in self.models.items()}
-        return replaced(
-            self, cost=in_context(cost, context), feasible=feasible, in_context=True, **models
-        )
+        parts = {"cost": self.cost, **self.models}
+        new = {name: in_context(part, context) for name, part in parts.items()}
+        new |= {"outcomes": self.outcomes.at(context), "feasible": feasible}
+        return replaced(self, in_context=True, **new)
 
     def in_trial_contexts(self, x: Decision, thetas: PyTree) -> list["Problem"]:
         """The problem in the contexts that an assumption is tried in; without one, itself alone.
@@ -142,7 +149,6 @@ class Problem(Module):
 
     def near(self, x: Decision) -> Float[Array, "k ..."]:
         """Feasible decisions near x."""
-        # By NumPy but for the draws and the projection, so that little is compiled.
         noise = np.asarray(random.normal(as_key(0, SettingError), (NEAR, *x.shape)))
         scales = np.geomspace(0.01, 1.0, NEAR).reshape(-1, *(1,) * x.ndim)
         middle = np.asarray(x)

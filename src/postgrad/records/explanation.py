@@ -1,6 +1,6 @@
 """Why a decision is what it is, in numbers and in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from postgrad.records.alarm import Alarm
 from postgrad.records.issued import IssuedDecision
 from postgrad.records.moments import Moments
 from postgrad.records.outlook import Outlook
+from postgrad.records.questions.expectation import Expectation
 from postgrad.records.record import Record
 from postgrad.records.stream_events import StreamEvent
 from postgrad.records.surprise import Surprise
@@ -59,6 +60,8 @@ class Explanation:
         before: What was believed about each part of theta before that batch.
         outlook: What is uncertain, and what it costs.
         events: What happened besides batches.
+        outcomes: The expectations of the named outcomes of the decision in force; empty with
+            contexts, where they depend on these.
     """
 
     stage: int
@@ -76,6 +79,7 @@ class Explanation:
     before: dict[str, Spread] = field(default_factory=dict)
     outlook: Outlook | None = None
     events: tuple[StreamEvent, ...] = ()
+    outcomes: Mapping[str, Expectation] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return "\n".join(self._sentences())
@@ -97,6 +101,8 @@ class Explanation:
                 f"batch like the last is worth {ahead.value_of_a_batch:.3g} of it."
             )
             yield f"Were theta known, the cost would still vary by {ahead.aleatoric:.3g}."
+        for name, outcome in self.outcomes.items():
+            yield f"{name}: {outcome}."
         if self.alarms:
             yield f"{_counted(len(self.alarms), 'alarm')}; the last: {self.alarms[-1]}."
         else:

@@ -24,7 +24,7 @@ from postgrad.errors import (
 from postgrad.records.explanation import interval_of
 from postgrad.records.record import Record
 from postgrad.spec.build import build
-from postgrad.spec.contexts.asking import Decided, Rows, asks, decided, sought
+from postgrad.spec.contexts.asking import Decided, Rows, asks, decided, occasion_of, sought
 from postgrad.spec.contexts.row_contexts import RowContexts
 from postgrad.spec.reading.normal_form import normal_form
 from postgrad.spec.reading.row_batches import batches_of_row
@@ -201,11 +201,14 @@ class SpecAgents(contextlib.AbstractContextManager["SpecAgents"]):
             DataError: If a value is missing or wrong, or a level was never seen.
             SpecificationError: If the specification has no `[context]`.
         """
-        if self._contexts is None:
+        if (contexts := self._contexts) is None:
             raise SpecificationError("it has no [context]: decisions are for all dates")
-        row = self._contexts.row_of(item, group, date, given)
-        agent = self.agent(item, group)
-        return sought(self._contexts, agent, row, self._contexts.cells(row, item))
+        row = contexts.row_of(item, group, date, given)
+        return sought(contexts, self.agent(item, group), row, contexts.cells(row, item))
+
+    def occasion(self, stream: Stream, date: str | None, given: Mapping[str, str]) -> Any:
+        """The context and the date of a question to a stream: see `occasion_of`."""
+        return occasion_of(self._contexts, self.agent(*stream), stream, date, given)
 
     def correct(self, rows: Iterable[DatedRow]) -> Iterator[dict[str, Any]]:
         """Correct what was observed of some rows by their ids, and report what is decided now.

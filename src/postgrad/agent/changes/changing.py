@@ -161,8 +161,8 @@ class Changing(LookingBack):
             if refused := [one for one in found if not one.changeable]:
                 words = "; ".join(one.words for one in refused[:5])
                 raise SettingError(
-                    f"only cost and feasible set may change, or what is believed would be no "
-                    f"posterior: {words}. Make another agent for another model"
+                    f"only cost, feasible set, outcomes and rules may change, or what is "
+                    f"believed is no posterior: {words}. Make another agent for another model"
                 )
             if not found:
                 return self.decision

@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from postgrad.agent.changes.changing import Changing
 from postgrad.agent.decisions.occasions import as_text, context_in_words, occasion_now, same_context
-from postgrad.agent.input_checks import as_name
+from postgrad.agent.input_checks import as_decision, as_name
 from postgrad.engine.snapshot import Snapshot, Solved
 from postgrad.errors import ContextError, PostgradError, SettingError, StoreError
 from postgrad.monitoring.progress_warnings import doubt_warning
@@ -42,6 +42,8 @@ class Deciding(Changing):
         id: str | None = None,  # noqa: A002
         date: Any = None,
         note: Any = None,
+        fixed: dict[Any, float] | None = None,
+        previous: Any = None,
     ) -> np.ndarray:
         """The best decision for a context, under what is believed now.
 
@@ -57,6 +59,10 @@ class Deciding(Changing):
                 one unit, if not given. Nothing that is kept moves.
             note: What the context was made from, in JSON types: kept with what is issued, and told
                 by `IssuedDecision.context`.
+            fixed: Entries of the decision that are given, by their indices: `{2: 10.0}`. The others
+                are the best that go with these. It cannot be stored under an id.
+            previous: The decision from which changes are measured, where they cost or are limited:
+                see `Problem.change`. The one in force, if not given.
 
         Warns:
             ConvergenceWarning: If the decision may be wrong.
@@ -64,15 +70,22 @@ class Deciding(Changing):
         Raises:
             ContextError: If the context is missing or not like the first one, or the id was used
                 for another context.
+            ConstraintError: If no decision keeps to the rules of the problem.
+            DecisionError: If no feasible decision has the given entries.
             DivergenceError: If the decision is not finite.
+            SettingError: If both an id and entries are given.
             StoreError: If the decision could not be stored; it is not issued then.
         """
+        if id is not None and fixed is not None:
+            raise SettingError("a decision with fixed= is a question, and cannot have an id")
         if id is not None:
-            return self._issue(as_name(id, SettingError, "id"), context, date, note).decision
-        if context is date is None and self._stream.contexts.example is None:
+            key = as_name(id, SettingError, "id")
+            return self._issue(key, context, date, note, previous).decision
+        asked = not (context is date is fixed is previous is None)
+        if not asked and self._stream.contexts.example is None:
             return self.decision
         with self._database.lock:
-            return self._solved(context, date).decision[()]
+            return self._solved(context, date, fixed, previous).decision[()]
 
     def outlook(self, context: PyTree = None, *, date: Any = None) -> Outlook:
         """What is uncertain about the decision for a context, and what it costs: see `decide`."""
@@ -99,14 +112,23 @@ class Deciding(Changing):
     def _shape(self) -> tuple[int, ...]:
         return self._stream.start.decision.shape
 
-    def _solved(self, context: PyTree, date: Any) -> Solved:
+    def _solved(
+        self,
+        context: PyTree,
+        date: Any,
+        fixed: dict[Any, float] | None = None,
+        previous: Any = None,
+    ) -> Solved:
         on = occasion_now(self._stream, context, date, self._now.time)
-        solved = self._past.solved(self._now, on)
+        last = as_decision(self.decision if previous is None else previous, self._shape)
+        solved = self._past.solved(self._now, on, fixed, last)
         if (warning := doubt_warning(solved.doubt)) is not None:
             warnings.warn(warning, stacklevel=4)
         return solved
 
-    def _issue(self, key: str, context: PyTree, date: Any, note: Any) -> IssuedDecision:
+    def _issue(
+        self, key: str, context: PyTree, date: Any, note: Any, previous: Any
+    ) -> IssuedDecision:
         with self._database.lock:
             self._prepare_to_write()
             while True:
@@ -116,7 +138,7 @@ class Deciding(Changing):
                 if known is not None:
                     return self._issued_before(known, text)
                 try:
-                    solved = self._solved(context, date)
+                    solved = self._solved(context, date, previous=previous)
                     ahead = solved.outlook
                     answer = issued_bytes(solved.decision, ahead.low, ahead.high)
                     if self._membership is not None:

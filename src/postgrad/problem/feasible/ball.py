@@ -2,11 +2,13 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpy.typing as npt
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from postgrad.errors import FeasibleSetError
-from postgrad.numerics.validate import as_array, as_positive
+from postgrad.numerics.module import replaced
+from postgrad.numerics.validate import as_array, as_positive, on_device
 from postgrad.problem.feasible.box import as_decision, as_metric
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
@@ -51,6 +53,16 @@ class Ball(FeasibleSet):
             length = _norm(arm)
         nearest = self.center + arm * (self.radius / length)
         return jnp.where(distance <= edge, x, nearest).astype(x.dtype)
+
+    def with_given(
+        self, mask: Bool[np.ndarray, "..."], values: Float[np.ndarray, "..."]
+    ) -> FeasibleSet:
+        """The ball of the other entries, whose radius is sqrt(radius^2 - |v - center|^2)."""
+        center = np.broadcast_to(np.asarray(self.center), mask.shape)
+        off = np.sum(np.square(np.where(mask, values - center, 0.0)))
+        left = np.sqrt(np.maximum(np.square(np.asarray(self.radius)) - off, 0.0))
+        about = on_device(np.where(mask, values, center))
+        return replaced(self, center=about, radius=on_device(left))
 
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
         """|x - center| - radius, or zero."""

@@ -5,10 +5,11 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from postgrad.errors import DecisionError, FeasibleSetError
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.module import replaced
+from postgrad.numerics.validate import as_array, is_concrete, on_device
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
 
@@ -39,6 +40,13 @@ class Box(FeasibleSet):
         """min(max(x, low), high), in every metric: the entries do not share anything."""
         x = as_decision(x, np.broadcast_shapes(self.low.shape, self.high.shape))
         return jnp.clip(x, self.low, self.high).astype(x.dtype)
+
+    def with_given(
+        self, mask: Bool[np.ndarray, "..."], values: Float[np.ndarray, "..."]
+    ) -> FeasibleSet:
+        """The box in which these entries have no width."""
+        low, high = (np.where(mask, values, np.asarray(side)) for side in (self.low, self.high))
+        return replaced(self, low=on_device(low), high=on_device(high))
 
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
         """The largest of low - x and x - high, or zero."""

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from postgrad.errors import FeasibleSetError
-from postgrad.numerics.validate import as_array, as_number, is_concrete
+from postgrad.numerics.module import replaced
+from postgrad.numerics.validate import as_array, as_number, is_concrete, on_device
 from postgrad.problem.feasible.box import as_bounds, as_decision, as_metric
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
@@ -88,6 +89,13 @@ class Budget(FeasibleSet):
         spare = jnp.where(jnp.sum(w * nearest) - self.total > -eps, shift, 0.0)
         nearest = jnp.maximum(nearest - spare, jnp.minimum(nearest, low))
         return nearest.reshape(x.shape).astype(x.dtype)
+
+    def with_given(
+        self, mask: Bool[np.ndarray, "..."], values: Float[np.ndarray, "..."]
+    ) -> FeasibleSet:
+        """The budget in which these entries have no width."""
+        low, high = (np.where(mask, values, np.asarray(side)) for side in (self.low, self.high))
+        return replaced(self, low=on_device(low), high=on_device(high))
 
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
         """The largest of low - x, x - high and sum(weights * x) - total, or zero."""

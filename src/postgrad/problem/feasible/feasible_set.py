@@ -4,9 +4,11 @@ import abc
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from postgrad.numerics.module import Module
+from postgrad.numerics.validate import on_device
 from postgrad.problem.feasible.whole.values import Values
 
 
@@ -53,6 +55,22 @@ class FeasibleSet(Module):
 
         Two arrays that broadcast to the shape of x.
         """
+
+    def with_given(
+        self, mask: Bool[np.ndarray, "..."], values: Float[np.ndarray, "..."]
+    ) -> "FeasibleSet":
+        """A set R such that Proj_R(x), for x_i = v_i, is the nearest point of X that has these v_i.
+
+        Of entries that are given, what Proj_R says does not matter. By Dykstra's algorithm, unless
+        a set knows better.
+
+        Args:
+            mask: Which entries are given, in the shape of x.
+            values: v, in the shape of x.
+        """
+        from postgrad.problem.fixed import ByTurns  # of which this class is the base
+
+        return ByTurns(self, on_device(mask), on_device(values))
 
     @property
     def relaxation(self) -> "FeasibleSet":

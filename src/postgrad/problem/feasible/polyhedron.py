@@ -10,7 +10,8 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
 from postgrad.errors import FeasibleSetError
-from postgrad.numerics.validate import as_array, is_concrete
+from postgrad.numerics.module import replaced
+from postgrad.numerics.validate import as_array, is_concrete, on_device
 from postgrad.problem.feasible.box import as_decision, as_metric
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 
@@ -65,6 +66,20 @@ class Polyhedron(FeasibleSet):
         x = as_decision(x, self.A.shape[1:], exact=True)
         scale = None if metric is None else jnp.sqrt(as_metric(metric, x))
         return _nearest(self.A, self.b, x.astype(jnp.float64), scale).astype(x.dtype)
+
+    def with_given(
+        self, mask: Bool[np.ndarray, "..."], values: Float[np.ndarray, "..."]
+    ) -> FeasibleSet:
+        """The constraints of the other entries: A without those columns, b - A v."""
+        A, fixed = np.asarray(self.A), np.where(mask, values, 0.0)
+        rows, sides = np.where(mask, 0.0, A), np.asarray(self.b) - A @ fixed
+        # Rows of length one again; a row without entries says nothing of the others.
+        length = np.linalg.norm(rows, axis=1)
+        says = length > 1e-12
+        unit = np.where(says, length, 1.0)
+        rows = np.where(says[:, None], rows / unit[:, None], 0.0)
+        sides = np.where(says, sides / unit, np.maximum(sides, 0.0))
+        return replaced(self, A=on_device(rows), b=on_device(sides))
 
     def violation(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         """The largest entry of A x - b, in rows of unit length, or zero."""

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from postgrad.errors import FeasibleSetError
 from postgrad.numerics.module import replaced
@@ -54,6 +55,16 @@ class Product(FeasibleSet):
             return jnp.concatenate([each.project(block) for each, block in self._blocks(x)])
         pairs = zip(self._blocks(x), self._blocks(metric), strict=True)
         return jnp.concatenate([each.project(block, part) for (each, block), (_, part) in pairs])
+
+    def with_given(
+        self, mask: Bool[np.ndarray, "..."], values: Float[np.ndarray, "..."]
+    ) -> FeasibleSet:
+        """Block by block."""
+        from postgrad.problem.fixed import given  # made of this room
+
+        ends = list(itertools.accumulate(self.sizes))[:-1]
+        parts = zip(self.sets, np.split(mask, ends), np.split(values, ends), strict=True)
+        return replaced(self, sets=tuple(given(*part) for part in parts))
 
     def violation(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         """The largest violation of a block."""

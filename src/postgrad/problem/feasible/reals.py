@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from postgrad.problem.feasible.box import Box, as_decision
 from postgrad.problem.feasible.feasible_set import FeasibleSet
@@ -22,6 +23,13 @@ class Reals(FeasibleSet):
     ) -> Float[Array, "..."]:
         """x itself, in every metric."""
         return as_decision(x, ())
+
+    def with_given(
+        self, mask: Bool[np.ndarray, "..."], values: Float[np.ndarray, "..."]
+    ) -> FeasibleSet:
+        """Everything: other entries are free."""
+        del mask, values
+        return self
 
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
         """Zero; NaN if an entry of x is not finite, so that a diverged x is not called feasible."""

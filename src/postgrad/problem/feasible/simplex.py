@@ -1,11 +1,12 @@
 """Shares of a whole."""
 
 import jax.numpy as jnp
+import numpy as np
 import numpy.typing as npt
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from postgrad.errors import FeasibleSetError
-from postgrad.numerics.validate import as_positive
+from postgrad.numerics.validate import as_positive, on_device
 from postgrad.problem.feasible.box import as_decision, as_metric
 from postgrad.problem.feasible.budget import priced_twice
 from postgrad.problem.feasible.feasible_set import FeasibleSet
@@ -46,6 +47,17 @@ class Simplex(FeasibleSet):
         # to rounding however far away x is.
         y = jnp.clip(x - jnp.max(x), -self.total, 0.0)
         return projection_simplex(y, self.total).astype(x.dtype)
+
+    def with_given(
+        self, mask: Bool[np.ndarray, "..."], values: Float[np.ndarray, "..."]
+    ) -> FeasibleSet:
+        """The shares in which these entries have no width."""
+        from postgrad.problem.fixed import ExactSum  # made of this room
+
+        low, high = (
+            on_device(np.where(mask, values, side)) for side in (0.0, np.asarray(self.total))
+        )
+        return ExactSum(low, high, self.total)
 
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
         """The largest of -x and |sum(x) - total|."""

@@ -1,13 +1,13 @@
 """Rows without a demand: what is decided for."""
 
 import datetime
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from postgrad.agent.agent import Agent
-from postgrad.errors import ContextError, DataError
+from postgrad.errors import ContextError, DataError, SpecificationError
 from postgrad.records.explanation import interval_of
 from postgrad.spec.contexts.calendar import calendar_features, date_of
 from postgrad.spec.contexts.cells import Cells
@@ -121,6 +121,35 @@ def sought(contexts: RowContexts, agent: Agent, row: DatedRow, cells: list[Cells
     with reworded(f"{row.where}: {row.id}", DataError, ContextError):
         decision, ahead = agent.decide(context, date=time), agent.outlook(context, date=time)
     return Decided(decision, interval_of(ahead), False)
+
+
+def occasion_of(
+    contexts: RowContexts | None,
+    agent: Agent,
+    stream: Stream,
+    date: str | None,
+    given: Mapping[str, str],
+) -> tuple[Any, Any]:
+    """The context and the date of a question to an agent; both None if nothing is asked for.
+
+    Args:
+        contexts: Makes contexts of rows; None without `[context]`.
+        agent: Who is asked.
+        stream: Its item and group.
+        date: The date, such as 2026-01-31.
+        given: The values of columns, by the names of the context or of the data.
+
+    Raises:
+        DataError: If a value is missing or wrong, or a level was never seen.
+        SpecificationError: If columns are given, and the specification has no `[context]`.
+    """
+    if contexts is None:
+        if given:
+            raise SpecificationError("it has no [context]: decisions are for all dates")
+        return None, date
+    row = contexts.row_of(*stream, date, given)
+    with reworded(f"{row.where}: {row.id}", DataError, ContextError):
+        return contexts.decided(agent, contexts.cells(row, stream[0])), contexts.time(row)
 
 
 def next_day(contexts: RowContexts, split: AnySplit | None, last: DatedRow) -> DatedRow | None:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from postgrad.errors import FeasibleSetError
+from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import is_concrete
 from postgrad.problem.feasible.box import as_decision
 from postgrad.problem.feasible.feasible_set import FeasibleSet
@@ -68,6 +69,12 @@ class WholeSet(FeasibleSet):
         line = self.values().spread(flat.size).line(flat)
         found = line.value(rounded(line, flat, *self.budgets(flat.size)))
         return jnp.where(line.whole, found, flat).reshape(near.shape).astype(near.dtype)
+
+    def with_given(
+        self, mask: Bool[np.ndarray, "..."], values: Float[np.ndarray, "..."]
+    ) -> FeasibleSet:
+        """The same values of the set with these entries given."""
+        return replaced(self, set=self.set.with_given(mask, values))
 
     def violation(self, x: Float[Array, "..."]) -> Float[Array, ""]:
         """That of the relaxation, or how far an entry is from the nearest value."""

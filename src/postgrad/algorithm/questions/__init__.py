@@ -1,0 +1,1 @@
+"""What decisions cost and bring, and which is the best under rules."""
