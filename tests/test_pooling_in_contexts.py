@@ -1,4 +1,4 @@
-"""Members of a population that decide for contexts: each learns in its own, and borrows to decide."""
+"""Members of a population in contexts: each learns in its own, and borrows to decide."""
 
 import equinox as eqx
 import jax.numpy as jnp
