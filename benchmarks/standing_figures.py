@@ -200,6 +200,29 @@ def contexts(figure: str) -> tuple[float, str]:
     return 100 * found[worst]["worst"], f"{worst}; mean {100 * found[worst]['mean']:.2f} %"
 
 
+def newsvendors() -> dict[str, Any]:
+    """The benchmark on the demand of a restaurant, whose published figures are known."""
+    return command("bench", "newsvendors", "--origins", "300,369,430,490,553")[0]
+
+
+def newsvendors_sum(kind: str) -> tuple[float, str]:
+    sums = {(row["method"], row["kind"]): row["sum"] for row in newsvendors()["lines"]}
+    best = min(total for (_, found), total in sums.items() if found == "published")
+    near = sums["64 nearest neighbours", kind]
+    return sums["postgrad", kind], f"best published {best:.2f}, 64 neighbours, {kind}, {near:.2f}"
+
+
+def newsvendors_origins() -> tuple[float, str]:
+    """The mean over origins of the sums of frozen look-aheads."""
+    found = newsvendors()["origins"]["mean"]
+    return found["postgrad"], f"64 neighbours {found['64 nearest neighbours']:.2f}"
+
+
+def newsvendors_level(kind: str) -> tuple[float, str]:
+    ratios = newsvendors()[f"{kind}_to_best_published"]
+    return max(ratios), " ".join(f"{ratio:.3f}" for ratio in ratios)
+
+
 def counts(law: str) -> tuple[float, str]:
     """A run-stage of counts that depend on the decision, over that of Bernoulli demand."""
     result = benchmark("counts.py", "--runs", "50", "--horizon", "100")

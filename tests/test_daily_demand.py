@@ -40,20 +40,23 @@ def log_count(y, eta, r):
 
 
 class Member:
-    """One filter, in NumPy: coefficients are deviation, level, 12 months, trend, 7 weekdays."""
+    """One filter, in NumPy.
 
-    def __init__(self, concentration, deviation, half_life, drift, season):
+    Coefficients are deviation, level, 12 months, trend, 4 waves, 7 weekdays.
+    """
+
+    def __init__(self, concentration, deviation, half_life, drift, season, waves):
         self.r, self.drift = concentration, drift
         self.deviation, self.half_life = deviation, half_life
-        scale = np.r_[deviation, 5.0, np.full(12, season), 0.1, np.full(7, 0.5)]
-        self.m, self.P = np.zeros(22), np.diag(scale**2)
+        scale = np.r_[deviation, 5.0, np.full(12, season), 0.1, np.full(4, waves), np.full(7, 0.5)]
+        self.m, self.P = np.zeros(26), np.diag(scale**2)
 
     def advance(self, elapsed):
-        k = np.ones(22)
+        k = np.ones(26)
         k[0] = 0.5 ** (elapsed / self.half_life)
         self.m, self.P = k * self.m, np.outer(k, k) * self.P
         self.P[0, 0] += self.deviation**2 * (1 - k[0] ** 2)
-        self.P[range(15, 22), range(15, 22)] += elapsed * self.drift**2
+        self.P[range(19, 26), range(19, 26)] += elapsed * self.drift**2
 
     def log_f(self, y, eta):
         usual, wide = log_count(y, eta, self.r), log_count(y, eta, 0.5)
@@ -110,16 +113,19 @@ def through():
 def test_it_is_the_bank_of_filters_row_by_row():
     day, weekday, month, ys = rows()
     changes = ((0.0, 14.0, 0.0), (0.1, 14.0, 0.003), (0.2, 90.0, 0.003))
-    numbers = itertools.product((0.5, 1.5, 4.0, 10.0, 25.0, 70.0, 300.0, 1e4), changes, (0.05, 0.2))
-    members = [Member(r, *change, season) for r, change, season in numbers]
-    some = [0, 9, 16, 23, 47]
+    seasons = ((0.05, 0.0), (0.2, 0.0), (0.0, 0.05))
+    numbers = itertools.product((0.5, 1.5, 4.0, 10.0, 25.0, 70.0, 300.0, 1e4), changes, seasons)
+    members = [Member(r, *change, *season) for r, change, season in numbers]
+    some = [0, 13, 26, 33, 71]
     _, (locs, covariances, log_weights) = through()
     found = np.asarray(log_weights)
-    assert found.shape == (ROWS, 48)
+    assert found.shape == (ROWS, 72)
     expected = np.zeros(5)
     for t in range(ROWS):
-        h = np.zeros(22)
-        h[[0, 1, 2 + month[t], 15 + weekday[t]]], h[14] = 1.0, day[t] / 365.25
+        h, year = np.zeros(26), day[t] / 365.25
+        h[[0, 1, 2 + month[t], 19 + weekday[t]]], h[14] = 1.0, year
+        angles = 2.0 * np.pi * np.asarray([1.0, 2.0]) * year
+        h[15:19] = np.r_[np.cos(angles), np.sin(angles)]
         elapsed = day[t] - day[t - 1] if t else 0.0
         expected = expected * 0.995**elapsed
         for i, which in enumerate(some):
@@ -133,7 +139,7 @@ def test_it_is_the_bank_of_filters_row_by_row():
 
 def test_draws_among_members_are_the_members_own():
     belief, _ = through()
-    which, key = jnp.asarray([0, 47, 5, 5]), random.key(3)
+    which, key = jnp.asarray([0, 71, 5, 5]), random.key(3)
     found = jax.jit(lambda b: b.beliefs.sample_among(b._axes, which, key))(belief)
     for i, number in enumerate(which.tolist()):
         own = belief.members[number].sample(key, (4,))

@@ -78,6 +78,12 @@ def check_regression(scope, out):
     assert abs(float(effect) - 0.5) < 4 * float(error) < 1.0
 
 
+def check_newsvendors(scope, out):
+    median, three_quarters, most = scope["orders"]
+    assert 15.0 < median < three_quarters < most < 40.0
+    assert "[" in out
+
+
 def check_risk(scope, out):
     """The numbers in the comment of the example."""
     (said,) = re.findall(r"# ([\d.]+) and ([\d.]+)\n", examples("risk")[0])

@@ -76,15 +76,30 @@ def test_members_are_weighed_by_what_they_foresaw():
     np.testing.assert_allclose(learned.probabilities, expected / expected.sum(), rtol=1e-9)
 
 
-def test_weights_are_discounted_as_time_passes():
+def test_weights_are_discounted_by_the_time_between_data():
     data = [3, 4, 2, 9, 11, 10]
     learned = learn(Mixture(bank(Gamma, 2.0, 0.5), discount=0.8), data)
     each = np.array([list(gamma_predictions(data, rate)) for rate in RATES])
     logs = each @ 0.8 ** np.arange(len(data))[::-1]
     np.testing.assert_allclose(learned.log_weights, logs - logs.max(), rtol=1e-9)
-    even = learned.advance(200.0)
-    np.testing.assert_allclose(even.probabilities, 1 / 3, atol=1e-12)
-    np.testing.assert_array_equal(learned.advance(0.0).log_weights, learned.log_weights)
+
+
+def test_weights_stay_as_they_were_learned_until_data_come():
+    """However far ahead one looks; a row without weight is no data."""
+    learned = learn(Mixture(bank(Gamma, 2.0, 0.5), discount=0.8), [3, 4, 2, 9, 11, 10])
+    far = learned.advance(20.0)
+    np.testing.assert_array_equal(far.log_weights, learned.log_weights)
+    none = update(far, Batch(X, jnp.asarray([90.0]), jnp.zeros(1)))
+    assert none.idle == far.idle == 20.0
+    np.testing.assert_array_equal(none.log_weights, learned.log_weights)
+    row = Batch(X, jnp.asarray([7.0]), jnp.ones(1))
+    new = update(none, row)
+    assert new.idle == 0.0
+    logs = 0.8**20 * learned.log_weights + jnp.stack(
+        [member.log_mixture(poisson, X, row.y[0]) for member in far.members]
+    )
+    np.testing.assert_allclose(new.log_weights, logs - logs.max(), rtol=1e-9)
+    assert Mixture(bank(Gamma, 2.0, 0.5)).idle is None
 
 
 def test_the_world_tells_how_fast_it_changes():
@@ -338,7 +353,7 @@ def test_draws_are_those_of_the_members(members, data, model):
 
     @eqx.filter_jit
     def draws(belief):
-        stack, axes, key = belief.beliefs, belief.axes, random.key(1)
+        stack, axes, key = belief.beliefs, belief._axes, random.key(1)
         return stack.sample_among(axes, which, key), Belief.sample_among(stack, axes, which, key)
 
     for one, other in zip(*map(jax.tree.leaves, draws(belief)), strict=True):

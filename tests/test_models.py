@@ -145,7 +145,7 @@ def test_items_have_a_predictor_each():
 
 def test_daily_demand_takes_more_terms():
     model = pg.models.daily_demand(origin=5.0, promo=pg.models.Numeric())
-    names = {"level", "weekday", "month", "trend", "deviation", "promo"}
+    names = {"level", "weekday", "month", "waves", "trend", "deviation", "promo"}
     assert set(model.predictor.terms) == names
     assert float(model.predictor.terms["trend"].origin) == 5.0
     other = pg.models.daily_demand(month=pg.models.Harmonic(2))

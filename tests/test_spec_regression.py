@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -13,11 +12,9 @@ from test_spec_agents import call
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.spec import load
 from postgrad.spec.build import build
 from postgrad.spec.specification import parse
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "yaz-calendar.toml"
 CONTEXT = {
     "calendar": ["weekday", "month", "day", "year_share"],
     "holidays": ["2026-12-25"],
@@ -36,9 +33,13 @@ def specification(model=MODEL, belief=BELIEF, context=CONTEXT, **changes):
 
 
 def test_the_untuned_specification_is_the_untuned_belief():
-    built = build(load(EXAMPLE), ["a"] * 7)
+    """With all of the calendar."""
+    model = {"kind": "regression", "family": "negative-binomial"}
+    calendar = {"calendar": CONTEXT["calendar"]}
+    built = build(specification(model, context=calendar), ["a"])
     untuned = pg.beliefs.daily_demand()
-    renamed = ["trend" if name == "day" else name for name, _ in built.belief.beliefs.shapes]
+    names = {"day": "trend", "year_share": "waves"}
+    renamed = [names.get(name, name) for name, _ in built.belief.beliefs.shapes]
     assert sorted(renamed) == [name for name, _ in untuned.beliefs.shapes]
     assert built.belief.discount == untuned.discount
     # Names are in another order, so coefficients are too.
@@ -69,15 +70,15 @@ def test_terms_follow_from_the_context():
     }
     assert (terms["promo"].scale, terms["level"].scale, terms["weather"].drift) == (2.0, 3.0, 0.1)
     assert terms["weather"].levels == 3  # that of levels never seen too
-    assert len(built.belief.members) == 3 * 2
+    assert len(built.belief.members) == 3 * 3
 
 
 FAMILIES = {
-    "negative-binomial": ({}, 8 * 6),
-    "poisson": ({}, 6),
-    "log-normal": ({}, 7 * 6),
-    "normal": ({"numbers": [1, 2]}, 2 * 6),
-    "bernoulli": ({}, 6),
+    "negative-binomial": ({}, 8 * 9),
+    "poisson": ({}, 9),
+    "log-normal": ({}, 7 * 9),
+    "normal": ({"numbers": [1, 2]}, 2 * 9),
+    "bernoulli": ({}, 9),
 }
 
 

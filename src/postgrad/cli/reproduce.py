@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from postgrad.cli.newsvendors import newsvendors
 from postgrad.cli.output import (
     EXIT_CODES,
     AsJson,
@@ -18,7 +20,26 @@ from postgrad.cli.output import (
     standard_output,
 )
 
+
+class _OrTestbed(TyperGroup):
+    """A group of benchmarks: what names none of them is about the testbed."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`bench mle` is `bench testbed mle`."""
+        if args[:1] not in ([name] for name in [*self.commands, "--help"]):
+            args = ["testbed", *args]
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer()
+benchmarks = typer.Typer(
+    name="bench",
+    cls=_OrTestbed,
+    help="Benchmarks. Without a name, or with names of problems: the testbed.",
+    epilog=EXIT_CODES,
+)
+app.add_typer(benchmarks)
+benchmarks.command(epilog=EXIT_CODES)(newsvendors)
 
 
 Runs = Annotated[int, typer.Option(min=1, help="Runs of each algorithm.")]
@@ -92,7 +113,7 @@ def claims(
     typer.echo(f"The rules behind the verdicts are in {out / 'report.html'}")
 
 
-@app.command(epilog=EXIT_CODES)
+@benchmarks.command("testbed", epilog=EXIT_CODES)
 def bench(
     problems: Annotated[list[str] | None, _PROBLEMS] = None,
     algorithms: Annotated[list[str] | None, _THAT_APPLY] = None,

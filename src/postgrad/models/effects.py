@@ -35,10 +35,13 @@ class Categorical(Term):
         drift: Any = 0.0,
         other: bool = False,
     ):
-        """Effects of so many levels of a column; the term's name, if no column is named."""
+        """Effects of so many levels of a column; the term's name, if no column is named.
+
+        With scale = 0 there are no effects.
+        """
         self.levels = as_count(levels, ModelError, "levels") + bool(other)
         self.column = column
-        self.scale = as_positive(scale, ModelError, "scale")
+        self.scale = not_negative(scale, "scale")
         self.walk = not_negative(drift, "drift")
 
     @property
@@ -92,18 +95,25 @@ class Harmonic(Term):
 
         sum_k  a_k cos(2 pi k s) + b_k sin(2 pi k s),      k = 1, ..., pairs
 
-    All coefficients have the same prior.
+    All coefficients have the same prior, so it does not matter where in the year s = 0 is.
     """
 
     pairs: int = eqx.field(static=True)
     column: str = eqx.field(static=True)
     scale: Float[Array, ""]
+    period: Float[Array, ""]
 
-    def __init__(self, pairs: int = 2, column: str = "year_share", *, scale: Any = 0.1):
-        """So many pairs of waves, of a column that counts periods (years, say)."""
+    def __init__(
+        self, pairs: int = 2, column: str = "year_share", *, scale: Any = 0.1, period: Any = 1.0
+    ):
+        """So many pairs of waves, of a column in which `period` is a year.
+
+        With scale = 0 there are no waves.
+        """
         self.pairs = as_count(pairs, ModelError, "pairs")
         self.column = column
-        self.scale = as_positive(scale, ModelError, "scale")
+        self.scale = not_negative(scale, "scale")
+        self.period = as_positive(period, ModelError, "period")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -113,6 +123,7 @@ class Harmonic(Term):
     def design(self, name: str, x: Any, z: PyTree) -> Array:
         """The waves."""
         angle = 2.0 * np.pi * jnp.arange(1, self.pairs + 1) * read_column(z, self.column)
+        angle = angle / self.period
         return jnp.concatenate([jnp.cos(angle), jnp.sin(angle)])
 
 

@@ -30,7 +30,9 @@ class Mixture(BatchBelief):
     """Beliefs that differ in numbers, each weighted by how well it predicted the data.
 
         pi_t  =  sum_m v_{t,m} pi_t^(m),
-        v_{t,m}  ~  v_{t-1,m}^(discount^elapsed) prod_j f_hat^(m)(y_{t,j}; x_t)
+        v_{t,m}  ~  v_{t-1,m}^(discount^idle) prod_j f_hat^(m)(y_{t,j}; x_t),
+
+    where idle is the time since the weights last learned.
 
     The members may differ in their rates of forgetting, in the scales of their priors, in numbers
     that each of them takes for known, such as a dispersion: what would have to be tuned is weighed
@@ -40,8 +42,9 @@ class Mixture(BatchBelief):
 
     The product is over predictive densities before the batch (the prequential likelihood of Dawid,
     1984), so with a discount of 1 this is Bayesian model averaging; the observations of a batch are
-    predicted independently of each other. With a smaller discount the weights become more equal as
-    time passes without data, and a member that did not fit once may come back.
+    predicted independently of each other. With a smaller discount a member that did not fit once
+    may come back: what was learned of the weights counts for less when new data come. Until then
+    the weights stay as they were learned, however far ahead a decision looks.
 
     A member for which the data are impossible has weight zero from then on, and learns no more.
 
@@ -49,7 +52,8 @@ class Mixture(BatchBelief):
         beliefs: pi^(m), stacked along the leading axis of each leaf that members do not share.
         log_weights: log v_m, the largest zero.
         shared: Of each leaf of `beliefs`, whether the members share it.
-        discount: What remains of log v_m after one unit of time; None is exactly 1.
+        discount: What remains of log v_m when data come after one unit of time; None is exactly 1.
+        idle: The time since the weights last learned; None if they are not discounted.
     """
 
     beliefs: Belief
@@ -57,13 +61,15 @@ class Mixture(BatchBelief):
     # Follows from the members, and is not part of an agent's settings.
     shared: tuple[bool, ...] = eqx.field(static=True, metadata={"of_this_process": True})
     discount: Float[Array, ""] | None = fixed(default=None)
+    idle: Float[Array, ""] | None = None
 
     def __init__(self, members: Iterable[Belief], discount: Any = 1):
         """Members of equal weight.
 
         Args:
             members: Beliefs of one class and one shape, which differ in numbers only.
-            discount: What remains of the logarithms of the weights after one unit of time.
+            discount: What remains of the logarithms of the weights when data come after one unit of
+                time.
 
         Raises:
             PriorError: If a member is no belief, differs from the first in more than numbers, or
@@ -75,6 +81,7 @@ class Mixture(BatchBelief):
             discount, PriorError, "discount", "a number in (0, 1]", lambda rate: 0 < rate <= 1
         )
         self.discount = None if is_concrete(rate) and float(rate) == 1.0 else rate
+        self.idle = None if self.discount is None else on_device(np.float64(0.0))
 
     @property
     def members(self) -> tuple[Belief, ...]:
@@ -97,29 +104,27 @@ class Mixture(BatchBelief):
         return self.beliefs.is_comparable
 
     @property
-    def axes(self) -> PyTree:
+    def _axes(self) -> PyTree:
         """The axis of each leaf along which members are stacked; None of shared leaves."""
         axes = [None if is_shared else 0 for is_shared in self.shared]
         return jax.tree.unflatten(jax.tree.structure(self.beliefs), axes)
 
-    def each(self, function: Callable[[Belief], PyTree], out_axes: PyTree = 0) -> PyTree:
+    def _each(self, function: Callable[[Belief], PyTree], out_axes: PyTree = 0) -> PyTree:
         """`function(belief)` of each member."""
-        return jax.vmap(function, (self.axes,), out_axes)(self.beliefs)
+        return jax.vmap(function, (self._axes,), out_axes)(self.beliefs)
 
     def _member(self, index: int) -> Belief:
         def own(leaf: Array, axis: int | None) -> Array:
             return leaf if axis is None else one_of(leaf, index)
 
-        member: Belief = jax.tree.map(own, self.beliefs, self.axes)
+        member: Belief = jax.tree.map(own, self.beliefs, self._axes)
         return member
 
     def advance(self, elapsed: Any) -> Self:
-        """Member by member; the weights become more equal, if they are discounted."""
-        beliefs = self.each(lambda belief: belief.advance(elapsed), self.axes)
-        if self.discount is None:
-            return replaced(self, beliefs=beliefs)
-        log_weights = self.discount**elapsed * self.log_weights
-        return replaced(self, beliefs=beliefs, log_weights=log_weights)
+        """Member by member; the weights stay until data come, which discounts them."""
+        beliefs = self._each(lambda belief: belief.advance(elapsed), self._axes)
+        idle = None if self.idle is None else self.idle + elapsed
+        return replaced(self, beliefs=beliefs, idle=idle)
 
     def _learn(self, likelihood: Model, batch: Batch, key: Array | None) -> Self:
         """Bayes' rule for every member, and for the weights of the members."""
@@ -129,16 +134,28 @@ class Mixture(BatchBelief):
         self, likelihood: Model, batch: Batch, key: Array | None = None
     ) -> tuple[Self, Float[Array, " D"]]:
         """Both from the members' own predictions."""
-        learned, log_f = self.each(
-            lambda belief: belief.predict_and_update(likelihood, batch, key), (self.axes, 0)
+        learned, log_f = self._each(
+            lambda belief: belief.predict_and_update(likelihood, batch, key), (self._axes, 0)
         )
-        log_weights = self.log_weights + jax.vmap(batch.total)(log_f)
+        before, idle = self._discounted(batch)
+        log_weights = before + jax.vmap(batch.total)(log_f)
         new = replaced(
             self,
             beliefs=self._unless(log_weights == -jnp.inf, learned),
             log_weights=log_weights - jnp.max(log_weights),
+            idle=idle,
         )
         return new, jax.vmap(self._mixed, in_axes=1)(log_f)
+
+    def _discounted(self, batch: Batch) -> tuple[Float[Array, " m"], Float[Array, ""] | None]:
+        """The weights on which a batch builds, and the time since; a batch of no rows brings none.
+
+        Observations of weight zero fill up batches, and are no data.
+        """
+        if self.discount is None or self.idle is None:
+            return self.log_weights, None
+        elapsed = jnp.where(batch.size > 0, self.idle, 0.0)
+        return self.discount**elapsed * self.log_weights, self.idle - elapsed
 
     def _unless(self, impossible: Array, learned: Belief) -> Belief:
         """What was learned, but for members without weight, which would be NaN."""
@@ -153,29 +170,29 @@ class Mixture(BatchBelief):
     @property
     def effective_size(self) -> Array:
         """The members' sizes, averaged with the weights v_m."""
-        return jnp.sum(self.probabilities * self.each(lambda belief: belief.effective_size))
+        return jnp.sum(self.probabilities * self._each(lambda belief: belief.effective_size))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """A member by inversion, then a draw from it."""
         key_member, key_theta = random.split(key)
         which, _ = self.weights.pick(random.uniform(key_member, (math.prod(shape),)))
-        thetas = self.beliefs.sample_among(self.axes, which, key_theta)
+        thetas = self.beliefs.sample_among(self._axes, which, key_theta)
         return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), thetas)
 
     def mean(self) -> PyTree:
         """sum_m v_m E_m theta."""
-        return self.weights.average(self.each(lambda belief: belief.mean()))
+        return self.weights.average(self._each(lambda belief: belief.mean()))
 
     def spread(self) -> PyTree:
         """From the variance within members and that of their means."""
-        means = self.each(lambda belief: belief.mean())
-        spreads = self.each(lambda belief: belief.spread())
+        means = self._each(lambda belief: belief.mean())
+        spreads = self._each(lambda belief: belief.spread())
         squares = jax.tree.map(lambda m, s, e: s**2 + (m - e) ** 2, means, spreads, self.mean())
         return jax.tree.map(jnp.sqrt, self.weights.average(squares))
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """log sum_m v_m f_hat^(m)(xi; x)."""
-        return self._mixed(self.each(lambda belief: belief.log_mixture(model, x, xi)))
+        return self._mixed(self._each(lambda belief: belief.log_mixture(model, x, xi)))
 
     def _mixed(self, log_f: Float[Array, " m"]) -> Float[Array, ""]:
         """log sum_m v_m f_m."""

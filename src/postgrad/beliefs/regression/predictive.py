@@ -92,8 +92,25 @@ def _(belief: Mixture, model: Model, x: Decision | None) -> Components:
     def of_member(member: Any) -> tuple[Array, Any]:
         return _of_one(member, model, x)
 
-    shares, parts = belief.each(of_member)
+    shares, parts = belief._each(of_member)
     return _as_components(model, belief.probabilities[:, None] * shares, parts)
+
+
+def predictors(belief: Belief, model: Model, x: Decision | None) -> tuple[Array, Array]:
+    """The means and variances of the linear predictor under each member of a mixture.
+
+    Raises:
+        PriorError: If the belief is no `Mixture` of `Regression`.
+    """
+    if not isinstance(belief, Mixture) or not isinstance(belief.beliefs, Regression):
+        raise PriorError(f"predictors are those of a Mixture of Regression, got {belief!r}")
+
+    def of_member(member: Any) -> tuple[Array, Array]:
+        eta = member.eta(model, x)
+        return eta.mean, eta.variance
+
+    mean, variance = belief._each(of_member)
+    return mean, variance
 
 
 def _of_one(belief: Regression, model: Model, x: Decision | None) -> tuple[Array, Any]:

@@ -20,6 +20,8 @@ _NotNegative = Annotated[Number, Field(ge=0)]
 _Positives = Annotated[list[Positive], Field(min_length=1, max_length=64)]
 # Standard deviation and half-life of the level's deviation, and the drift of weekdays.
 _Change = Annotated[list[_NotNegative], Field(min_length=3, max_length=3)]
+# The standard deviations of a month's effect and of a seasonal wave.
+_Season = tuple[float, float]
 
 # What the belief is about: the coefficients of whatever terms the model has.
 _COEFFICIENTS = "coefficients"
@@ -82,7 +84,7 @@ class RegressionDemand(TomlTable):
     def build(
         self,
         context: ContextTable,
-        season: float,
+        season: _Season,
         deviation: float,
         half_life: float,
         weekday_drift: float,
@@ -91,7 +93,7 @@ class RegressionDemand(TomlTable):
 
         Args:
             context: What it depends on.
-            season: The prior standard deviation of the effect of a month, or of a seasonal wave.
+            season: The prior standard deviations of the effect of a month, and of a seasonal wave.
             deviation: The standard deviation of the level's deviation, which returns.
             half_life: The days in which half of a deviation is gone.
             weekday_drift: The standard deviation of a weekday's random walk in a day.
@@ -113,7 +115,7 @@ class RegressionDemand(TomlTable):
         return models.WithOutliers(model, share) if share else None
 
     def terms(
-        self, context: ContextTable, season: float, weekday_drift: float
+        self, context: ContextTable, season: _Season, weekday_drift: float
     ) -> dict[str, "Term"]:
         """The terms, by the names of the context's numbers.
 
@@ -128,11 +130,11 @@ class RegressionDemand(TomlTable):
             if name == "day":
                 terms[name] = models.Trend(**own)
             elif name == "year_share":
-                terms[name] = models.Harmonic(**({"scale": season} | own))
+                terms[name] = models.Harmonic(**({"scale": season[1]} | own))
             elif levels is None or name == HOLIDAY:
                 terms[name] = models.Numeric(**own)
             elif name == "month":
-                terms[name] = models.Categorical(levels, **({"scale": season} | own))
+                terms[name] = models.Categorical(levels, **({"scale": season[0]} | own))
             elif name == "weekday":
                 terms[name] = models.Categorical(levels, **({"drift": weekday_drift} | own))
             else:
@@ -154,7 +156,8 @@ class RegressionBelief(TomlTable):
             a normal or log-normal one.
         changes: How demand changes: standard deviation and half-life, in days, of a level that
             deviates and returns, and the standard deviation of each weekday's random walk in a day.
-        seasons: Prior standard deviations of the effect of a month, or of a seasonal wave.
+        seasons: Prior standard deviations of the effect of a month, or of a seasonal wave. With
+            both in the calendar there are members with months, and with waves of the first number.
         discount: What remains of the logarithms of the weights after a day.
     """
 
@@ -205,9 +208,11 @@ class RegressionBelief(TomlTable):
 
     def model(self, model: RegressionDemand, context: ContextTable) -> "RegressionModel":
         """The model; its members' terms differ in the numbers of their priors only."""
-        return model.build(context, self.seasons[0], *self.changes[0])
+        return model.build(context, self._seasons(context)[0], *self.changes[0])
 
-    def _seasons(self, context: ContextTable) -> list[float]:
-        """One, if the context has no season."""
+    def _seasons(self, context: ContextTable) -> list[_Season]:
+        """One, if the context has no season; steps or waves, not both, if it has both."""
         seasonal = {"month", "year_share"} & set(context.calendar)
-        return self.seasons if seasonal else self.seasons[:1]
+        if len(seasonal) == 2:
+            return [*((season, 0.0) for season in self.seasons), (0.0, self.seasons[0])]
+        return [(season, season) for season in (self.seasons if seasonal else self.seasons[:1])]
