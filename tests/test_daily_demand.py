@@ -140,7 +140,7 @@ def test_it_is_the_bank_of_filters_row_by_row():
 def test_draws_among_members_are_the_members_own():
     belief, _ = through()
     which, key = jnp.asarray([0, 71, 5, 5]), random.key(3)
-    found = jax.jit(lambda b: b.beliefs.sample_among(b._axes, which, key))(belief)
+    found = jax.jit(lambda b: b.beliefs.sample_among(b.axes, which, key))(belief)
     for i, number in enumerate(which.tolist()):
         own = belief.members[number].sample(key, (4,))
         for name, draws in own.items():

@@ -165,3 +165,14 @@ def test_mixture_by_points_is_close_to_the_integral():
     assert float(mass.sum()) == pytest.approx(1.0, abs=1e-3)
     assert float(mass @ counts) == pytest.approx(np.exp(0.5 * sd**2), rel=5e-3)
     assert float(log_mixture(belief, poisson, price, -1.0)) == -np.inf
+
+
+@pytest.mark.parametrize(("yes", "of"), [(8, 17), (9, 20), (3, 8), (1, 2)])
+def test_conversions_are_learned_from_a_prior_mean_of_zero(yes, of):
+    """A stranger's: 9 conversions of 20 were refused as data that no theta explains."""
+    belief = bound(Gaussian(0.0, 1.5), lambda x, theta: dist.Bernoulli(logits=theta))
+    y = jnp.asarray([1.0] * yes + [0.0] * (of - yes))
+    new = belief.update(lambda x, theta: dist.Bernoulli(logits=theta), jnp.asarray(1.0), y)
+    logits = np.linspace(-9.0, 9.0, 40001)
+    log_f = yes * logits - of * np.logaddexp(0.0, logits) - 0.5 * (logits / 1.5) ** 2
+    np.testing.assert_allclose(new.mean(), logits[log_f.argmax()], atol=3e-4)

@@ -353,7 +353,7 @@ def test_draws_are_those_of_the_members(members, data, model):
 
     @eqx.filter_jit
     def draws(belief):
-        stack, axes, key = belief.beliefs, belief._axes, random.key(1)
+        stack, axes, key = belief.beliefs, belief.axes, random.key(1)
         return stack.sample_among(axes, which, key), Belief.sample_among(stack, axes, which, key)
 
     for one, other in zip(*map(jax.tree.leaves, draws(belief)), strict=True):

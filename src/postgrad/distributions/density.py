@@ -3,9 +3,11 @@
 import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax import lax
+from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float
 
 
@@ -32,6 +34,32 @@ def log_formula(distribution: dist.Distribution, value: Array) -> Float[Array, "
 @log_formula.register(dist.discrete.CategoricalLogits)
 def _(distribution: Any, value: Array) -> Float[Array, "..."]:
     return distribution.log_prob(jnp.asarray(value, int))  # the value is used as an index
+
+
+@log_formula.register(dist.discrete.BernoulliLogits)
+def _(distribution: Any, value: Array) -> Float[Array, "..."]:
+    # numpyro's formula has a kink at a logit of zero: first and second derivatives there differ
+    # with the order in which they are taken, and many a prior mean is zero.
+    return jax.nn.log_sigmoid((2.0 * value - 1.0) * distribution.logits)
+
+
+@log_formula.register(dist.discrete.BinomialLogits)
+def _(distribution: Any, value: Array) -> Float[Array, "..."]:
+    yes, no = value, distribution.total_count - value
+    x = distribution.logits
+    ways = gammaln(distribution.total_count + 1.0) - gammaln(yes + 1.0) - gammaln(no + 1.0)
+    # Not zero times minus infinity, where a logit is infinite.
+    both = jnp.where(yes > 0, yes * jax.nn.log_sigmoid(x), 0.0)
+    return ways + both + jnp.where(no > 0, no * jax.nn.log_sigmoid(-x), 0.0)
+
+
+@log_formula.register(dist.Independent)
+def _(distribution: Any, value: Array) -> Float[Array, "..."]:
+    base = distribution.base_dist
+    if log_formula.dispatch(type(base)) is log_formula.dispatch(object):
+        return distribution.log_prob(value)
+    axes = tuple(range(-distribution.reinterpreted_batch_ndims, 0))
+    return jnp.sum(log_formula(base, value), axis=axes)
 
 
 def settle(distribution: dist.Distribution, value: Array) -> tuple[Array, Bool[Array, "..."]]:

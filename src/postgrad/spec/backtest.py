@@ -214,8 +214,9 @@ def backtest(
         contexts = context_of_days(context, table.known, len(problems) < width)
         table.leave_out(~contexts.known)
         if pool is not None:
-            instead = "leave out `pool`, or run live agents"
-            raise SettingError(f"days in contexts cannot be pooled in a backtest: {instead}")
+            raise SettingError(
+                "days in contexts cannot be pooled in a backtest: leave `pool` out, or run agents"
+            )
         times = times_of_days(dates)
         ours = decisions_in_contexts(
             problems, belief, start, table, contexts, times, options, progress

@@ -104,25 +104,25 @@ class Mixture(BatchBelief):
         return self.beliefs.is_comparable
 
     @property
-    def _axes(self) -> PyTree:
+    def axes(self) -> PyTree:
         """The axis of each leaf along which members are stacked; None of shared leaves."""
         axes = [None if is_shared else 0 for is_shared in self.shared]
         return jax.tree.unflatten(jax.tree.structure(self.beliefs), axes)
 
-    def _each(self, function: Callable[[Belief], PyTree], out_axes: PyTree = 0) -> PyTree:
+    def each(self, function: Callable[[Belief], PyTree], out_axes: PyTree = 0) -> PyTree:
         """`function(belief)` of each member."""
-        return jax.vmap(function, (self._axes,), out_axes)(self.beliefs)
+        return jax.vmap(function, (self.axes,), out_axes)(self.beliefs)
 
     def _member(self, index: int) -> Belief:
         def own(leaf: Array, axis: int | None) -> Array:
             return leaf if axis is None else one_of(leaf, index)
 
-        member: Belief = jax.tree.map(own, self.beliefs, self._axes)
+        member: Belief = jax.tree.map(own, self.beliefs, self.axes)
         return member
 
     def advance(self, elapsed: Any) -> Self:
         """Member by member; the weights stay until data come, which discounts them."""
-        beliefs = self._each(lambda belief: belief.advance(elapsed), self._axes)
+        beliefs = self.each(lambda belief: belief.advance(elapsed), self.axes)
         idle = None if self.idle is None else self.idle + elapsed
         return replaced(self, beliefs=beliefs, idle=idle)
 
@@ -134,8 +134,8 @@ class Mixture(BatchBelief):
         self, likelihood: Model, batch: Batch, key: Array | None = None
     ) -> tuple[Self, Float[Array, " D"]]:
         """Both from the members' own predictions."""
-        learned, log_f = self._each(
-            lambda belief: belief.predict_and_update(likelihood, batch, key), (self._axes, 0)
+        learned, log_f = self.each(
+            lambda belief: belief.predict_and_update(likelihood, batch, key), (self.axes, 0)
         )
         before, idle = self._discounted(batch)
         log_weights = before + jax.vmap(batch.total)(log_f)
@@ -170,29 +170,29 @@ class Mixture(BatchBelief):
     @property
     def effective_size(self) -> Array:
         """The members' sizes, averaged with the weights v_m."""
-        return jnp.sum(self.probabilities * self._each(lambda belief: belief.effective_size))
+        return jnp.sum(self.probabilities * self.each(lambda belief: belief.effective_size))
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> PyTree:
         """A member by inversion, then a draw from it."""
         key_member, key_theta = random.split(key)
         which, _ = self.weights.pick(random.uniform(key_member, (math.prod(shape),)))
-        thetas = self.beliefs.sample_among(self._axes, which, key_theta)
+        thetas = self.beliefs.sample_among(self.axes, which, key_theta)
         return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), thetas)
 
     def mean(self) -> PyTree:
         """sum_m v_m E_m theta."""
-        return self.weights.average(self._each(lambda belief: belief.mean()))
+        return self.weights.average(self.each(lambda belief: belief.mean()))
 
     def spread(self) -> PyTree:
         """From the variance within members and that of their means."""
-        means = self._each(lambda belief: belief.mean())
-        spreads = self._each(lambda belief: belief.spread())
+        means = self.each(lambda belief: belief.mean())
+        spreads = self.each(lambda belief: belief.spread())
         squares = jax.tree.map(lambda m, s, e: s**2 + (m - e) ** 2, means, spreads, self.mean())
         return jax.tree.map(jnp.sqrt, self.weights.average(squares))
 
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """log sum_m v_m f_hat^(m)(xi; x)."""
-        return self._mixed(self._each(lambda belief: belief.log_mixture(model, x, xi)))
+        return self._mixed(self.each(lambda belief: belief.log_mixture(model, x, xi)))
 
     def _mixed(self, log_f: Float[Array, " m"]) -> Float[Array, ""]:
         """log sum_m v_m f_m."""

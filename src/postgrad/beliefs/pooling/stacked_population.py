@@ -29,11 +29,11 @@ class StackedPopulation(Population):
 
     def statistics(self, belief: Any) -> Float[Array, " m"]:
         """sum_r v_r T^(r)."""
-        return belief.weights.average(belief._each(self.each.statistics))
+        return belief.weights.average(belief.each(self.each.statistics))
 
     def lent(self, belief: Any, others: Float[Array, " m"]) -> Any:
         """The same prior for every member of the stack."""
-        lent = belief._each(lambda one: self.each.lent(one, others), belief._axes)
+        lent = belief.each(lambda one: self.each.lent(one, others), belief.axes)
         return replaced(belief, beliefs=lent)
 
     def prior_of(self, belief: Any) -> tuple[Array, ...]:

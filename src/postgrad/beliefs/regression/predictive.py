@@ -92,7 +92,7 @@ def _(belief: Mixture, model: Model, x: Decision | None) -> Components:
     def of_member(member: Any) -> tuple[Array, Any]:
         return _of_one(member, model, x)
 
-    shares, parts = belief._each(of_member)
+    shares, parts = belief.each(of_member)
     return _as_components(model, belief.probabilities[:, None] * shares, parts)
 
 
@@ -109,7 +109,7 @@ def predictors(belief: Belief, model: Model, x: Decision | None) -> tuple[Array,
         eta = member.eta(model, x)
         return eta.mean, eta.variance
 
-    mean, variance = belief._each(of_member)
+    mean, variance = belief.each(of_member)
     return mean, variance
 
 
