@@ -21,7 +21,7 @@ from test_store import batch, saved
 from postgrad.agent.pooling.live_population import LivePopulation
 from postgrad.beliefs.pooling.grid_population import GridPopulation
 from postgrad.errors import StoreError
-from postgrad.records.population_stream import contribution_id
+from postgrad.records.streams.population_stream import contribution_id
 from postgrad.store import Database, Store
 
 MEMBERS = ("milk", "bread", "eggs")

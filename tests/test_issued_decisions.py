@@ -15,7 +15,7 @@ from test_transactions import broken
 import postgrad as pg
 from postgrad.errors import StoreError
 from postgrad.records.issued import issued_bytes, read_issued
-from postgrad.records.stored_stream import StoredStream
+from postgrad.records.streams.stored_stream import StoredStream
 from postgrad.store import Database, Issue, StaleStateError, Store
 from postgrad.store.opening import open_checked
 from postgrad.store.recovery import backup, check, recover, restore

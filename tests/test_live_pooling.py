@@ -11,7 +11,7 @@ from shims import compiled, totals_under
 
 import postgrad as pg
 from postgrad import errors
-from postgrad.records.population_stream import contribution_id, population_stream
+from postgrad.records.streams.population_stream import contribution_id, population_stream
 from postgrad.research.problems.newsvendor import Mismatch
 from postgrad.store import Store
 from postgrad.store.recovery import recover

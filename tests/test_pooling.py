@@ -169,9 +169,10 @@ def test_how_far_members_lie_apart_is_learned(between, shares):
     assert shares[0] * expected < float(lent.spread()) < shares[1] * expected
 
 
-REGRESSION = pg.beliefs.Regression(
-    pg.models.Poisson(pg.models.Predictor(level=pg.models.Level(1.0)))
-)
+def regression():
+    return pg.beliefs.Regression(pg.models.Poisson(pg.models.Predictor(level=pg.models.Level(1.0))))
+
+
 WORDS = {
     "conjugate": "got Gamma",
     "grid without its prior": "forget=1.0",
@@ -182,7 +183,7 @@ WORDS = {
 REFUSED = {
     "conjugate": lambda: pg.Pool().population(pg.beliefs.Gamma(2.0, 1.0)),
     "grid without its prior": lambda: pg.Pool().population(pg.beliefs.Grid(POINTS)),
-    "regression": lambda: pg.Pool().population(REGRESSION),
+    "regression": lambda: pg.Pool().population(regression()),
     "priors that differ": lambda: pg.Pool().population(
         pg.beliefs.Mixture([pg.beliefs.Gaussian(0.0, scale, forget=0.9) for scale in (1.0, 2.0)])
     ),

@@ -33,7 +33,7 @@ from postgrad.monitoring.misspecification import MisspecificationWarning
 from postgrad.problem.contexts import as_context
 from postgrad.problem.problem import Problem
 from postgrad.records.issued import read_issued
-from postgrad.records.stream_events import Correction
+from postgrad.records.streams.stream_events import Correction
 from postgrad.store import Batch, Database, StaleStateError, Store, StreamHead
 
 Read = TypeVar("Read")

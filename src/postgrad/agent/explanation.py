@@ -17,7 +17,7 @@ from postgrad.records.explanation import (
     spreads_of,
 )
 from postgrad.records.record import Record
-from postgrad.records.stream_events import StreamEvent
+from postgrad.records.streams.stream_events import StreamEvent
 
 
 def explain(

@@ -24,7 +24,7 @@ from postgrad.problem.problem import Problem
 from postgrad.records.alarm import Alarm
 from postgrad.records.explanation import Explanation
 from postgrad.records.record import Record, Replay
-from postgrad.records.stream_events import CHANGED, StreamEvent
+from postgrad.records.streams.stream_events import CHANGED, StreamEvent
 from postgrad.store import Database, StaleStateError, Store, StreamHead
 
 Read = TypeVar("Read")

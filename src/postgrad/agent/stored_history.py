@@ -21,8 +21,8 @@ from postgrad.engine.stream import Stream
 from postgrad.monitoring.assumptions import AssumptionFailedError, AssumptionWarning
 from postgrad.records.alarm import Alarm
 from postgrad.records.record import Record
-from postgrad.records.stored_record import alarm_of, record_of
-from postgrad.records.stream_events import RELEARNED
+from postgrad.records.streams.stored_record import alarm_of, record_of
+from postgrad.records.streams.stream_events import RELEARNED
 from postgrad.store import Batch, StaleStateError, Store
 
 Told = TypeVar("Told")

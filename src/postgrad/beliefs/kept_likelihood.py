@@ -37,7 +37,7 @@ from postgrad.numerics.cache_by_shape import compiled_at_once
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import is_concrete, on_device
 from postgrad.problem.batch import Batch
-from postgrad.problem.contexts import InContext, in_context
+from postgrad.problem.contexts import context_of, in_context
 from postgrad.problem.problem import Decision, Model
 
 # How many numbers of the rows are read at a time; how many rows a buffer has at first, and by which
@@ -99,7 +99,7 @@ class KeptRows(KeptLikelihood):
         """No rows in use. The others hold a draw from the model, whose density is finite."""
         y = _draw(likelihood, x, theta)
         x, y = (_repeated(entry, np.float64) for entry in (x, y))
-        context = jax.tree.map(lambda z: _repeated(z, z.dtype), _context(likelihood))
+        context = jax.tree.map(lambda z: _repeated(z, z.dtype), context_of(likelihood))
         return cls(x, y, on_device(np.zeros(_LEAST)), on_device(np.int32(0)), context)
 
     @property
@@ -130,7 +130,7 @@ class KeptRows(KeptLikelihood):
             y=write(self.y, y),
             weight=jnp.where(fits, write(self.weight, weight), jnp.nan),
             count=self.count + jnp.sum(weight != 0, dtype=jnp.int32),
-            context=jax.tree.map(same, self.context, _context(likelihood)),
+            context=jax.tree.map(same, self.context, context_of(likelihood)),
         )
 
     def log_likelihood(self, likelihood: Model, theta: PyTree) -> Array:
@@ -194,10 +194,6 @@ class KeptRows(KeptLikelihood):
         )
         count = jnp.asarray(len(kept), self.count.dtype)
         return type(self)(x, y, jnp.asarray(weight), count, context)
-
-
-def _context(likelihood: Model) -> PyTree:
-    return likelihood.context if isinstance(likelihood, InContext) else None
 
 
 def _repeated(entry: Array, kind: Any) -> Float[Array, "capacity ..."]:

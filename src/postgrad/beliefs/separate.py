@@ -12,7 +12,7 @@ from postgrad.errors import ModelError, PriorError
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_count
 from postgrad.problem.batch import Batch
-from postgrad.problem.contexts import InContext, in_context
+from postgrad.problem.contexts import context_of, in_context
 from postgrad.problem.items import Items
 from postgrad.problem.problem import Decision, Model, Problem
 
@@ -127,7 +127,7 @@ def _nothing(x: Decision, xi: Any) -> Array:
 
 def _contexts(each: Model) -> PyTree:
     """The contexts of all items, along the leading axis of each array; None without contexts."""
-    return each.context if isinstance(each, InContext) else None
+    return context_of(each)
 
 
 def _at(each: Model, context: PyTree) -> Model:

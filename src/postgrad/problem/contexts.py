@@ -78,6 +78,11 @@ def in_context(function: Any, context: PyTree) -> Any:
     return InContext(function, context) if takes_context(function) else function
 
 
+def context_of(function: Any) -> PyTree:
+    """The context in which a function is; None if it is in none."""
+    return getattr(function, "context", None)
+
+
 def as_context(context: PyTree, like: PyTree = None, what: str = "context") -> PyTree:
     """A context as arrays: whole numbers and truth values stay what they are, others are float64.
 

@@ -5,7 +5,7 @@ from typing import Any
 from jaxtyping import Array, Float, PyTree
 
 from postgrad.numerics.module import Module
-from postgrad.problem.contexts import in_context, takes_context
+from postgrad.problem.contexts import context_of, in_context, takes_context
 from postgrad.problem.problem import Model
 
 
@@ -27,6 +27,11 @@ class Items(Module):
     def takes_context(self) -> bool:
         """Whether the model of one item needs a context."""
         return takes_context(self.each)
+
+    @property
+    def context(self) -> PyTree:
+        """The contexts of all items; None if they are in none."""
+        return context_of(self.each)
 
     def in_context(self, context: PyTree) -> "Items":
         """The items, each in its context."""

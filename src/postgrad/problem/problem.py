@@ -20,7 +20,7 @@ from postgrad.numerics.cache_by_shape import compiled_at_once, once_per_shape
 from postgrad.numerics.module import Module, replaced
 from postgrad.numerics.program_cache.lowered import kept_fact
 from postgrad.numerics.validate import as_key, is_concrete, on_device
-from postgrad.problem.contexts import InContext, in_context, takes_context, trial_contexts
+from postgrad.problem.contexts import context_of, in_context, takes_context, trial_contexts
 from postgrad.problem.feasible.feasible_set import FeasibleSet
 from postgrad.problem.feasible.reals import Reals
 from postgrad.problem.outcomes import Outcomes, stated
@@ -90,13 +90,10 @@ class Problem(Module):
     @property
     def context(self) -> PyTree:
         """z, if the problem is one in a context; else None."""
-        return next((f.context for f in stated(self) if isinstance(f, InContext)), None)
+        return next((z for f in stated(self) if (z := context_of(f)) is not None), None)
 
     def at(self, context: PyTree) -> "Problem":
         """The problem in a context: that of functions of two arguments, z given.
-
-        Args:
-            context: z, as arrays: see `contexts.as_context`.
 
         Raises:
             FeasibleSetError: If `feasible` is a function and returns no feasible set.

@@ -12,7 +12,7 @@ from postgrad.records.moments import Moments
 from postgrad.records.outlook import Outlook
 from postgrad.records.questions.expectation import Expectation
 from postgrad.records.record import Record
-from postgrad.records.stream_events import StreamEvent
+from postgrad.records.streams.stream_events import StreamEvent
 from postgrad.records.surprise import Surprise
 
 # A batch further out than these shares of those foreseen is remarkable, or astonishing.

@@ -29,7 +29,7 @@ from postgrad.engine.snapshot import Snapshot
 from postgrad.errors import BatchError, PostgradError, SettingError, StoreError
 from postgrad.problem.problem import Problem
 from postgrad.records.settings import created_by, first_decision, read_settings
-from postgrad.records.stream_events import (
+from postgrad.records.streams.stream_events import (
     CHANGED,
     CORRECTED,
     RELEARNED,

@@ -15,8 +15,8 @@ from postgrad.engine.stream import Stream
 from postgrad.errors import StoreError
 from postgrad.monitoring.assumptions import AssumptionFailedError
 from postgrad.records.settings import created_by
-from postgrad.records.stored_record import Shapes, issued_after, issued_first
-from postgrad.records.stream_events import ANEW, RELEARNED, EventLog
+from postgrad.records.streams.stored_record import Shapes, issued_after, issued_first
+from postgrad.records.streams.stream_events import ANEW, RELEARNED, EventLog
 from postgrad.store import Batch, Store, StoredState, StreamHead
 
 # Observations and x of batches, by stage.

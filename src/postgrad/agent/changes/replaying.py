@@ -10,7 +10,7 @@ from postgrad.agent.state_codec import StateCodec
 from postgrad.agent.stored_history import StoredHistory
 from postgrad.engine.snapshot import Snapshot
 from postgrad.records.record import Replay, ReplayPart
-from postgrad.records.stream_events import (
+from postgrad.records.streams.stream_events import (
     ANEW,
     CHANGED,
     CORRECTED,

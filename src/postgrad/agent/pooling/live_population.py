@@ -11,7 +11,11 @@ import numpy as np
 from postgrad.agent.settings_check import numbers_of, same_numbers
 from postgrad.agent.stored_names import class_name
 from postgrad.beliefs.pooling.population import Population
-from postgrad.records.population_stream import contribution_id, population_stream, version_used
+from postgrad.records.streams.population_stream import (
+    contribution_id,
+    population_stream,
+    version_used,
+)
 from postgrad.store import Batch, Database, StaleStateError, Store, StoredState, StreamHead
 from postgrad.store.array_codec import decode, encode
 from postgrad.store.guards.sqlite_errors import WAY_OUT

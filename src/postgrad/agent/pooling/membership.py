@@ -11,8 +11,8 @@ from postgrad.engine.padding import padded
 from postgrad.engine.snapshot import Snapshot
 from postgrad.errors import SettingError, StoreError
 from postgrad.numerics.fixed import fixed_leaves
-from postgrad.records.population_stream import is_population
 from postgrad.records.settings import read_settings
+from postgrad.records.streams.population_stream import is_population
 from postgrad.store import Database, StreamHead
 
 _REFUSED = (

@@ -11,7 +11,7 @@ from postgrad.records.alarm import Alarm
 from postgrad.records.explanation import Explanation
 from postgrad.records.issued import IssuedDecision
 from postgrad.records.record import Record
-from postgrad.records.stored_stream import StoredStream
+from postgrad.records.streams.stored_stream import StoredStream
 from postgrad.spec.reading.normal_form import differing_keys
 from postgrad.spec.reading.stream_names import (
     ALL_ITEMS,

@@ -7,7 +7,7 @@ import numpy as np
 
 from postgrad.errors import StoreError
 from postgrad.records.explanation import plain_number
-from postgrad.records.population_stream import is_population
+from postgrad.records.streams.population_stream import is_population
 from postgrad.store import Database
 from postgrad.store.stream_list import check_new_streams
 

@@ -19,14 +19,14 @@ from postgrad.records.moments import read_moments
 from postgrad.records.outlook import Outlook
 from postgrad.records.record import Record
 from postgrad.records.settings import created_by, read_settings
-from postgrad.records.stored_record import (
+from postgrad.records.streams.stored_record import (
     Shapes,
     alarm_of,
     issued_after,
     issued_first,
     record_of,
 )
-from postgrad.records.stream_events import EventLog, StreamEvent
+from postgrad.records.streams.stream_events import EventLog, StreamEvent
 from postgrad.records.surprise import Surprise
 from postgrad.store import Database, Issue, Store
 from postgrad.store.array_codec import decode

@@ -9,7 +9,7 @@ import numpy as np
 from postgrad.records.alarm import Alarm
 from postgrad.records.answer import read_answer
 from postgrad.records.record import Corrected, Record
-from postgrad.records.stream_events import EventLog
+from postgrad.records.streams.stream_events import EventLog
 from postgrad.store import Batch
 
 

@@ -1,0 +1,1 @@
+"""What is stored of a stream, and what happened to it, as told without JAX."""
