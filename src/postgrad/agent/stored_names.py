@@ -16,7 +16,7 @@ FUNCTIONS: dict[str, str] = {}
 
 # All classes in files, and their fields. Entries are added, and never changed.
 FROZEN = {
-    "Adaptive": "beliefs log_weights shared discount",
+    "Adaptive": "beliefs log_weights shared discount idle",
     "Automatic": "",
     "Average": "",
     "Ball": "center radius",
@@ -54,7 +54,7 @@ FROZEN = {
     "Gradient": "",
     "Grid": "points weights memory",
     "GridPopulation": "strength points places log_prior",
-    "Harmonic": "a b pairs column scale",
+    "Harmonic": "a b pairs column scale period",
     "InContext": "function numbers structure",
     "Info": "log_predictive surprise course outlook",
     "Integers": "set",
