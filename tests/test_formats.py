@@ -20,7 +20,7 @@ import postgrad as pg
 from postgrad import errors
 from postgrad.agent import shared_parts, stored_names
 from postgrad.agent.changes import versions
-from postgrad.records import stream_events
+from postgrad.records.streams import stream_events
 from postgrad.spec import load
 from postgrad.spec.spec_agents import SpecAgents
 from postgrad.store import Database, Issue, Store, schema

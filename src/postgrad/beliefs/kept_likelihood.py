@@ -92,7 +92,8 @@ class KeptRows(KeptLikelihood):
     y: Float[Array, "capacity ..."]
     weight: Float[Array, " capacity"]
     count: Int[Array, ""]
-    context: PyTree = None
+    # Follows from the problem, and is not part of an agent's settings.
+    context: PyTree = eqx.field(default=None, metadata={"of_this_process": True})
 
     @classmethod
     def empty(cls, likelihood: Model, x: Decision, theta: PyTree) -> Self:
