@@ -110,7 +110,9 @@ def test_numbers_keep_their_kind():
     like = as_context({"n": 3, "on": True, "x": np.float32(2.0)})
     assert [leaf.dtype for leaf in jax.tree.leaves(like)] == ["int64", "bool", "float64"]
     assert as_context({"n": 4.0, "on": 1, "x": 3}, like)["n"].dtype == np.int64
-    assert len(trial_contexts(as_context({"day": 3}))) == 1  # an index is not moved
+    tried = trial_contexts(as_context({"day": 3, "on": True, "x": 2.0}))
+    assert {leaf["on"].item() for leaf in tried} == {True, False}
+    assert all(len({leaf[name].item() for leaf in tried}) > 4 for name in ("day", "x"))
 
 
 def test_contexts_that_are_missing_or_too_many_are_refused():
@@ -120,6 +122,9 @@ def test_contexts_that_are_missing_or_too_many_are_refused():
     plain = pg.Problem(lambda x, xi: (x - xi) ** 2, lambda x, theta: dist.Normal(theta, 1.0), BOX)
     with pytest.raises(errors.ContextError, match="take none"):
         pg.Agent(plain, belief, 10.0, context=1.0)
+    moving = pg.Problem(lambda x, xi: (x - xi) ** 2, plain.model, lambda z: BOX)
+    with pytest.raises(errors.ContextError, match="give an example"):
+        pg.Agent(moving, belief, 10.0)
     agent = pg.Agent(plain, belief, 10.0, **pg.presets.paper())
     with pytest.raises(errors.ContextError, match="takes none"):
         agent.observe(5.0, context=1.0)
@@ -204,6 +209,62 @@ def test_formulas_must_hold_in_every_context():
     assert belief.bind(PROBLEM.at(z_of(0.0)), jnp.asarray(1.0)).exact
 
 
+@pytest.mark.parametrize(
+    ("model", "belief", "example", "other"),
+    [
+        (
+            lambda x, t, z: dist.Bernoulli(jnp.where(z["night"], t / 2, t)),
+            pg.beliefs.Beta(2.0, 3.0),
+            {"night": False},
+            {"night": True},
+        ),
+        (
+            lambda x, t, z: dist.Poisson(t + 8.0 * (z["hour"] == 17)),
+            pg.beliefs.Gamma(2.0, 1.0),
+            {"hour": 8},
+            {"hour": 17},
+        ),
+        (
+            lambda x, t, z: dist.Normal(jnp.where(z["hour"] == 17, jnp.exp(t / 4), t), 1.0),
+            pg.beliefs.Gaussian(5.0, 2.0),
+            {"hour": 8},
+            {"hour": 17},
+        ),
+        (
+            lambda x, t, z: dist.Normal(jnp.minimum(t, z["cap"]), 1.0),
+            pg.beliefs.Normal(5.0, 2.0),
+            {"cap": 1e6},
+            {"cap": 4.0},
+        ),
+        (
+            lambda x, t, z: dist.Normal(jnp.minimum(t, z["cap"]), 1.0),
+            pg.beliefs.Mixture([pg.beliefs.Normal(m, 2.0) for m in (4.0, 5.0)]),
+            {"cap": 1e6},
+            {"cap": 4.0},
+        ),
+    ],
+    ids=["beta", "gamma", "gaussian", "normal", "mixture"],
+)
+def test_no_batch_is_learned_where_a_belief_takes_the_model_for_another(
+    model, belief, example, other
+):
+    """A stranger's: tried in some contexts only, the form failed silently in others."""
+    problem = pg.Problem(lambda x, xi: (x - xi) ** 2, model, BOX)
+    try:
+        agent = pg.Agent(problem, belief, 1.0, context=example, **pg.presets.paper())
+    except errors.ModelError:
+        return  # found out at the start already
+    agent.observe([1.0], context=example)
+    before = float(agent.belief.mean())
+    with pytest.raises(errors.ModelError, match="in the context of this batch"):
+        agent.observe([1.0], context=other)
+    assert (agent.stage, float(agent.belief.mean())) == (1, before)
+    contexts = jax.tree.map(lambda *leaves: np.asarray(leaves), example, other)
+    algorithm, truth = pg.BayesianSGD(problem, **pg.presets.paper()), jnp.asarray(0.3)
+    with pytest.raises(errors.ModelError, match="in the context of this batch"):
+        pg.simulate(algorithm, belief, 1.0, truth, runs=1, horizon=2, contexts=contexts)
+
+
 def test_costs_must_add_in_every_context():
     # With z = 0 the items do not compete.
     problem = pg.Problem(
@@ -220,7 +281,10 @@ def test_items_learn_each_in_its_own_context():
     items = pg.Items(lambda x, theta, z: dist.Normal(theta * z, 2.0))
     problem = pg.Problem(lambda x, xi: jnp.sum((x - xi) ** 2), items, BOX)
     z = jnp.asarray([1.0, 3.0])
-    belief = pg.beliefs.Separate(pg.beliefs.Normal(8.0, 2.0), 2).bind(problem.at(z), jnp.ones(2))
+    prior = pg.beliefs.Separate(pg.beliefs.Normal(8.0, 2.0), 2)
+    with pytest.raises(errors.ContextError, match="one entry for each of 2 items"):
+        prior.bind(problem.at(jnp.asarray(1.0)), jnp.ones(2))
+    belief = prior.bind(problem.at(z), jnp.ones(2))
     learned = belief.update(problem.at(z).likelihood, jnp.ones(2), jnp.asarray([[9.0, 20.0]]))
     for i, (size, y) in enumerate([(1.0, 9.0), (3.0, 20.0)]):
         precision = 1 / 4 + size**2 / 4

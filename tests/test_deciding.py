@@ -177,8 +177,8 @@ def test_late_batches_are_learned_in_their_own_context_and_move_no_time():
 
 def test_time_passes_with_dates_and_deciding_looks_ahead_on_a_copy():
     agent = make(forget=0.5)
-    agent.observe([100.0], context=z_of(10.0), date="2026-01-01")
-    agent.observe([100.0], context=z_of(10.0), date="2026-01-04")
+    agent.observe([100.0], context=z_of(10.0), date="20260101")
+    agent.observe([100.0], context=z_of(10.0), date="2026-01-04T02:00:00+02:00")
     assert float(agent.belief.effective_size) == pytest.approx(1 + 0.5**3)
     near = agent.outlook(z_of(10.0), date="2026-01-05")
     far = agent.outlook(z_of(10.0), date="2026-01-11")
@@ -191,7 +191,7 @@ def test_time_passes_with_dates_and_deciding_looks_ahead_on_a_copy():
     assert float(plain.belief.effective_size) == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize("date", ["yesterday", np.nan, True, [1], "NaT"])
+@pytest.mark.parametrize("date", ["yesterday", np.nan, True, [1], "NaT", "2026", "99999999"])
 def test_what_is_no_date_is_refused(date):
     agent = make()
     with pytest.raises(errors.SettingError, match="date must be"):
@@ -286,6 +286,10 @@ def test_sets_of_contexts_need_not_hold_the_first_decision():
     agent = pg.Agent(problem, belief(), 20.0, context=EXAMPLE)
     for temp in (20.0, 3.0, 1.0, 50.0):
         assert agent.decide(z_of(temp)) == pytest.approx(temp)
+    nothing = pg.Problem(cost, model, lambda z: pg.feasible.Box(0.0, z["temp"]))
+    agent = pg.Agent(nothing, belief(), 0.0, context=EXAMPLE)
+    agent.observe([100.0], context=z_of(0.0))
+    assert agent.decide(z_of(0.0)) == 0.0  # a full truck
     several = pg.Problem(
         lambda x, xi, z: jnp.sum((x - xi) ** 2),
         lambda x, theta: dist.Normal(theta, 1.0).to_event(1),

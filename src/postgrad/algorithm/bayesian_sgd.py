@@ -47,8 +47,8 @@ from postgrad.problem.problem import Decision, Problem
 
 # What keys of a stage are for, far from the numbers that descents use.
 _OUTPUT, _BELIEF, _SURPRISE, _TRIAL = 1, 2**32 - 1, 2**32 - 2, 2**32 - 3
-# Assumptions, as bits: see `State.only_marginals` and `statistics_hold`.
-ADDS, SUFFICE = 1, 2
+# Assumptions, as bits: see `State.only_marginals`, `statistics_hold` and `Belief.fits`.
+ADDS, SUFFICE, FITS = 1, 2, 4
 
 
 class State(eqx.Module):
@@ -211,6 +211,7 @@ class BayesianSGD(Policy):
         if self.problem.constraints or self.problem.change is not None:
             raise SettingError("constraints and change are rules of agents: use pg.Agent")
         belief = check_belief(belief)
+        self.problem.check_context()
         x = initial_decision(self.problem, x)
         thetas = belief.examples()
         theta = first(thetas)
@@ -315,6 +316,8 @@ class BayesianSGD(Policy):
         key = self._key(state.stage, _BELIEF)
         belief, log_predictive = before.predict_and_update(likelihood, batch, key)
         failed = state.failed | SUFFICE * ~statistics_hold(before, likelihood, batch.x)
+        if self.problem.in_context:
+            failed |= FITS * ~before.fits(likelihood, batch)
         return dataclasses.replace(state, belief=belief, failed=failed), log_predictive
 
     def descend(self, state: State, rows: Float[Array, ""]) -> tuple[State, Descended]:

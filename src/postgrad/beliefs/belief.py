@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.beliefs.forgetting import Memory
 from postgrad.distributions.density import log_density
@@ -78,6 +78,14 @@ class Belief(Module):
         Not if some of its values are densities and others probabilities.
         """
         return True
+
+    def fits(self, likelihood: Model, batch: Batch) -> Bool[Array, ""]:
+        """Whether what `bind` found out about the model holds under the decision of a batch.
+
+        Asked in contexts, of which `bind` can try some only. Beliefs that assume nothing fit.
+        """
+        del likelihood, batch
+        return jnp.ones((), bool)
 
     @property
     @abc.abstractmethod

@@ -5,10 +5,10 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 from jax import random
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.beliefs.belief import BatchBelief, Belief, check_arrays_stay, check_belief, first
-from postgrad.errors import ModelError, PriorError
+from postgrad.errors import ContextError, ModelError, PriorError
 from postgrad.numerics.module import replaced
 from postgrad.numerics.validate import as_count
 from postgrad.problem.batch import Batch
@@ -74,6 +74,16 @@ class Separate(BatchBelief):
         """If the items' beliefs are."""
         return self.beliefs.is_comparable
 
+    def fits(self, likelihood: Model, batch: Batch) -> Bool[Array, ""]:
+        """Whether the model of each item is what its belief takes it for."""
+        each = _each(likelihood)
+
+        def fit(belief: Belief, x: Array, y: Array, z: PyTree) -> Array:
+            return belief.fits(_at(each, z), Batch(x, y, batch.weight))
+
+        items = self._items(batch.x), batch.y, _contexts(each)
+        return jnp.all(jax.vmap(fit, in_axes=(0, 0, 1, 0))(self.beliefs, *items))
+
     def _items(self, x: Decision) -> Float[Array, " n"]:
         """The decision on each item; one number is the same for all."""
         return jnp.broadcast_to(x, (self.count,))
@@ -116,6 +126,12 @@ class Separate(BatchBelief):
         each = _each(problem.likelihood)
         if x.shape != (self.count,):
             raise ModelError(f"Separate has {self.count} items, but x has shape {x.shape}")
+        for leaf in jax.tree.leaves(_contexts(each)):
+            if jnp.shape(leaf)[:1] != (self.count,):
+                raise ContextError(
+                    f"each array of the context must have one entry for each of {self.count} items "
+                    f"along its leading axis, got shape {jnp.shape(leaf)}"
+                )
         each = _at(each, jax.tree.map(lambda leaf: leaf[0], _contexts(each)))
         check_arrays_stay(first(self.beliefs), Problem(_nothing, each), x[0], "Separate")
         return self

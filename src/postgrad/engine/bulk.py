@@ -31,6 +31,7 @@ from postgrad.engine.compiling import (
 from postgrad.monitoring.assumptions import (
     AssumptionFailedError,
     AssumptionWarning,
+    check_fits,
     failed,
     without,
 )
@@ -136,6 +137,7 @@ def run(
             )
         except AssumptionFailedError as found:
             which |= found.which
+            check_fits(which, states[0].belief)
             warnings.warn(AssumptionWarning(found.which), stacklevel=3)
             plain = {id(state): without(state, likelihood, which) for state in states}
             states = [plain[id(state)] for state in states]

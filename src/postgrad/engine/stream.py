@@ -30,7 +30,7 @@ from postgrad.engine.snapshot import Report, Snapshot
 from postgrad.engine.stage import DescendVerdict, LearnVerdict, read
 from postgrad.errors import DivergenceError, StepSizeError
 from postgrad.monitoring import assumptions
-from postgrad.monitoring.assumptions import AssumptionFailedError
+from postgrad.monitoring.assumptions import AssumptionFailedError, check_fits
 from postgrad.monitoring.misspecification import Monitor
 from postgrad.monitoring.progress_warnings import Stall
 from postgrad.numerics.validate import on_device
@@ -344,6 +344,7 @@ class Stream(Solving):
 
     def _check_assumed(self, before: Snapshot, verdict: LearnVerdict | DescendVerdict) -> None:
         if verdict.failed:
+            check_fits(int(verdict.failed), before.belief)
             raise AssumptionFailedError(before.without | int(verdict.failed))
 
     def _stop(self, before: Snapshot, verdict: DescendVerdict, told: Packed) -> None:

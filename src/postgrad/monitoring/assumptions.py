@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from postgrad.algorithm.bayesian_sgd import ADDS, SUFFICE, State
+from postgrad.algorithm.bayesian_sgd import ADDS, FITS, SUFFICE, State
 from postgrad.beliefs.statistics_in_force import without_statistics
+from postgrad.errors import ModelError
 from postgrad.problem.problem import Model
 
 _WORDS = {
@@ -28,6 +29,21 @@ class AssumptionWarning(UserWarning):
         super().__init__(
             f"it held at first that {said}, but not at decisions that were met later; all stages "
             f"are computed again without that assumption, and those to come take longer"
+        )
+
+
+def check_fits(which: int, belief: Any) -> None:
+    """Refuse a batch in whose context the model is not what the belief takes it for.
+
+    Raises:
+        ModelError: If that is among the assumptions that failed; nothing could do without it.
+    """
+    if which & FITS:
+        name = type(belief).__name__
+        raise ModelError(
+            f"in the context of this batch the model is not of the form that {name} was made for "
+            f"when it was bound to the model in the first context; take a belief without such a "
+            f"form, Grid or Particles, or a first context in which the form shows"
         )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -21,6 +20,8 @@ from postgrad.numerics.validate import is_concrete, on_device
 
 # How many contexts an assumption is tried in, besides the one that is given.
 _TRIALS = 8
+# Whole numbers to try; indices beyond the end of an array read its last entry.
+_WHOLE = np.asarray([0, 1, 2, 3, 4, 5, 6, 11, 23, 51])
 _NAMELESS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -112,21 +113,18 @@ def as_context(context: PyTree, like: PyTree = None, what: str = "context") -> P
 
 
 def trial_contexts(context: PyTree) -> list[PyTree]:
-    """The context, and some around it, near and far, that an assumption is tried in.
-
-    Whole numbers and truth values, which may be indices, are left as they are.
-    """
+    """The context, and some around it, near and far, that an assumption is tried in."""
     rng = np.random.default_rng(0)
 
     def moved(leaf: Array, scale: float) -> Array:
         numbers = np.asarray(leaf)
-        if numbers.dtype.kind != "f":
-            return leaf
+        if numbers.dtype.kind == "b":
+            return on_device(rng.random(numbers.shape) < 0.5)
+        if numbers.dtype.kind != "f":  # an index perhaps: of the first few, of hours, of weeks
+            return on_device(rng.choice(_WHOLE, numbers.shape))
         noise = scale * rng.standard_normal(numbers.shape)
         return on_device(numbers + noise * (1.0 + np.abs(numbers)))
 
-    if not any(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(context)):
-        return [context]
     scales = np.geomspace(0.01, 3.0, _TRIALS)
     return [context, *(jax.tree.map(lambda z, s=s: moved(z, float(s)), context) for s in scales)]
 

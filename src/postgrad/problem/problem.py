@@ -93,11 +93,7 @@ class Problem(Module):
         return next((z for f in stated(self) if (z := context_of(f)) is not None), None)
 
     def at(self, context: PyTree) -> "Problem":
-        """The problem in a context: that of functions of two arguments, z given.
-
-        Raises:
-            FeasibleSetError: If `feasible` is a function and returns no feasible set.
-        """
+        """The problem in a context: that of functions of two arguments, z given."""
         feasible: Any = self.feasible
         if not isinstance(feasible, FeasibleSet):
             feasible = feasible(context)
@@ -107,6 +103,12 @@ class Problem(Module):
         new = {name: in_context(part, context) for name, part in parts.items()}
         new |= {"outcomes": self.outcomes.at(context), "feasible": feasible}
         return replaced(self, in_context=True, **new)
+
+    def check_context(self) -> None:
+        """Raise `ContextError` if a function takes a context, and the problem is in none."""
+        if self.takes_context:
+            missing = "cost, model or feasible set take a context: give an example"
+            raise ContextError(f"{missing}, Agent(..., context=z) or problem.at(z)")
 
     def in_trial_contexts(self, x: Decision, thetas: PyTree) -> list["Problem"]:
         """The problem in the contexts that an assumption is tried in; without one, itself alone.
@@ -183,11 +185,7 @@ class Problem(Module):
             CostError: If the cost is not one number.
             ContextError: If a function takes a context, and the problem is in none.
         """
-        if self.takes_context:
-            raise ContextError(
-                "cost, model or feasible set take a context: give an example, Agent(..., "
-                "context=z) or problem.at(z)"
-            )
+        self.check_context()
         xi = self.check_models(x, thetas)["model"]
         cost = _cost(self.cost, x, xi)
         if not jnp.issubdtype(cost.dtype, jnp.floating):

@@ -54,6 +54,8 @@ def as_time(date: Any) -> float:
             raise SettingError(f"{wrong}, got {date!r}")
         return float(date)
     try:
+        if isinstance(date, str):
+            date = dt.datetime.fromisoformat(date)
         if isinstance(date, dt.datetime) and date.tzinfo is not None:
             date = date.astimezone(dt.UTC).replace(tzinfo=None)
         found = np.datetime64(date, "us")

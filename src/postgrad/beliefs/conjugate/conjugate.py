@@ -100,6 +100,15 @@ class Conjugate(BeliefWithMemory):
         safe, inside = settle(model(x, first(self.examples())), xi)
         return jnp.where(inside, self.log_predictive(model, x, safe), -jnp.inf)
 
+    def fits(self, likelihood: Model, batch: Batch) -> Bool[Array, ""]:
+        """Whether log f - psi . S is the same for all theta, for the observations of a batch."""
+        member = likelihood(batch.x, first(self.examples()))
+        safe, inside = settle(member, batch.y)
+        rests, sizes = jax.vmap(lambda y: _rest(self, likelihood, batch.x, y))(safe)
+        # Of impossible data something else is said.
+        counts = inside if batch.weight is None else inside & (batch.weight > 0)
+        return jnp.all(_is_same(rests, sizes) | ~counts)
+
     def bind(self, problem: Problem, x: Decision) -> Self:
         """Test whether the model has the form that the belief is for.
 
@@ -134,28 +143,36 @@ def _agrees(belief: Conjugate, likelihood: Model, xs: Float[Array, "k ..."]) -> 
     thetas = belief.examples()
     count = jax.tree.leaves(thetas)[0].shape[0]
 
-    def rest(x: Decision, y: Array) -> tuple[Array, Array]:
-        statistics = belief.statistics(likelihood, x, y)
-        for known, new in zip(*map(jax.tree.leaves, (belief.data.value, statistics)), strict=True):
-            if known.shape != new.shape:
-                raise ValueError(
-                    f"an observation tells numbers of shape {new.shape}, and the prior is of shape "
-                    f"{known.shape}; give each coordinate a theta of its own, or use Particles"
-                )
-        log_f = jax.vmap(lambda theta: log_density(likelihood(x, theta), y))(thetas)
-        kernel = jax.vmap(lambda theta: belief.log_kernel(theta, statistics))(thetas)
-        return log_f - kernel, jnp.max(jnp.abs(log_f)) + jnp.max(jnp.abs(kernel))
-
     def draw(x: Decision, theta: PyTree, key: Array) -> Array:
         return jnp.asarray(by_inversion(likelihood(x, theta)).sample(key), float)
 
     def holds(x: Decision, key: Array) -> Array:
         ys = jax.vmap(draw, in_axes=(None, 0, 0))(x, thetas, random.split(key, count))
-        rests, sizes = jax.vmap(lambda y: rest(x, y))(ys)
-        gaps = jnp.max(rests, axis=1) - jnp.min(rests, axis=1)
-        return jnp.all(gaps <= _TOLERANCE * (1.0 + sizes))  # False if a gap is NaN
+        return jnp.all(_is_same(*jax.vmap(lambda y: _rest(belief, likelihood, x, y))(ys)))
 
     return jnp.all(jax.vmap(holds)(xs, random.split(random.key(0), xs.shape[0])))
+
+
+def _rest(
+    belief: Conjugate, likelihood: Model, x: Decision, y: Array
+) -> tuple[Float[Array, " n"], Float[Array, ""]]:
+    """log f - psi . S of one observation at each example of theta; how large its parts are."""
+    thetas, statistics = belief.examples(), belief.statistics(likelihood, x, y)
+    for known, new in zip(*map(jax.tree.leaves, (belief.data.value, statistics)), strict=True):
+        if known.shape != new.shape:
+            raise ValueError(
+                f"an observation tells numbers of shape {new.shape}, and the prior is of shape "
+                f"{known.shape}; give each coordinate a theta of its own, or use Particles"
+            )
+    log_f = jax.vmap(lambda theta: log_density(likelihood(x, theta), y))(thetas)
+    kernel = jax.vmap(lambda theta: belief.log_kernel(theta, statistics))(thetas)
+    return log_f - kernel, jnp.max(jnp.abs(log_f)) + jnp.max(jnp.abs(kernel))
+
+
+def _is_same(rests: Float[Array, "D n"], sizes: Float[Array, " D"]) -> Bool[Array, " D"]:
+    """Whether the numbers of each row are the same, up to rounding."""
+    gaps = jnp.max(rests, axis=1) - jnp.min(rests, axis=1)
+    return gaps <= _TOLERANCE * (1.0 + sizes)  # False if a gap is NaN
 
 
 def hyperparameters(positive: dict[str, Any], **real: Any) -> dict[str, Array]:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from postgrad.beliefs.belief import BeliefWithMemory, as_theta
 from postgrad.beliefs.forgetting import Memory, fade
@@ -18,6 +18,7 @@ from postgrad.beliefs.gaussian.linear import (
     Rule,
     around,
     is_linear,
+    is_straight,
     normal_law,
 )
 from postgrad.errors import PriorError
@@ -163,6 +164,20 @@ class Gaussian(BeliefWithMemory):
         """The mean, and points one standard deviation from it to all sides."""
         return jax.vmap(self._unravel)(around(self._law))
 
+    def fits(self, likelihood: Model, batch: Batch) -> Bool[Array, ""]:
+        """Whether the model is normal and linear in theta, if that was found out."""
+        if not self.exact:
+            return jnp.ones((), bool)
+        model = FlatModel(likelihood, self.prior_loc)
+        return is_straight(model, batch.x[None], self._origin, self._far())
+
+    def _far(self) -> Float[Array, "n d"]:
+        """Values of theta near and far from the prior's mean."""
+        origin = self._origin
+        prior = normal_law(origin, self.prior_precision, jnp.zeros_like(origin))
+        noise = np.random.default_rng(0).standard_normal((_TRIALS, origin.size))
+        return prior.at(jnp.asarray(np.geomspace(0.1, 1000.0, _TRIALS)[:, None] * noise))
+
     def bind(self, problem: Problem, x: Decision) -> Self:
         """Finds out whether the model is normal and linear in theta, and checks that it is smooth.
 
@@ -177,10 +192,7 @@ class Gaussian(BeliefWithMemory):
         contexts = problem.in_trial_contexts(x, self.examples())
         data = [FlatModel(one.likelihood, self.prior_loc) for one in contexts]
         check_smooth(data, places, around(self._law))
-        origin = self._origin
-        prior = normal_law(origin, self.prior_precision, jnp.zeros_like(origin))
-        noise = np.random.default_rng(0).standard_normal((_TRIALS, origin.size))
-        thetas = prior.at(jnp.asarray(np.geomspace(0.1, 1000.0, _TRIALS)[:, None] * noise))
+        origin, thetas = self._origin, self._far()
         exact = all(
             is_linear(FlatModel(model, self.prior_loc), places, origin, thetas)
             for one in contexts

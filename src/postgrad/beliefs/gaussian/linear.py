@@ -232,13 +232,15 @@ def is_linear(
         thetas: Other values to try, some of them far, as most curves are straight from near.
     """
     try:
-        return bool(_is_straight(model, places, origin, thetas))
+        return bool(is_straight(model, places, origin, thetas))
     except ModelError:  # no normal model
         return False
 
 
 @eqx.filter_jit
-def _is_straight(model: FlatModel, places: Array, origin: Array, thetas: Array) -> Bool[Array, ""]:
+def is_straight(model: FlatModel, places: Array, origin: Array, thetas: Array) -> Bool[Array, ""]:
+    """See `is_linear`; of a normal model, inside compiled programs."""
+
     def at(x: Decision, theta: Array) -> Array:
         here, there = read(model(x, origin)), read(model(x, theta))
         terms = _slope(model, x, origin) * (theta - origin)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from postgrad.beliefs.belief import BatchBelief, Belief
 from postgrad.beliefs.grid.sufficient_weights import SufficientWeights
@@ -166,6 +166,10 @@ class Mixture(BatchBelief):
 
         belief: Belief = jax.tree.map(unless, learned, self.beliefs, fixed_leaves(self.beliefs))
         return belief
+
+    def fits(self, likelihood: Model, batch: Batch) -> Bool[Array, ""]:
+        """Whether the model is what all members take it for."""
+        return jnp.all(self.each(lambda belief: belief.fits(likelihood, batch)))
 
     @property
     def effective_size(self) -> Array:

@@ -209,6 +209,10 @@ class DirichletProcess(BeliefWithMemory):
             self._check(role, Problem(problem.cost, model, problem.feasible), x)
         return self
 
+    def fits(self, likelihood: Model, batch: Batch) -> Bool[Array, ""]:
+        """Whether the values are shifted and scaled at most."""
+        return _moves_only(self, likelihood, batch.x[None])
+
     def _check(self, role: str, problem: Problem, x: Decision) -> None:
         needs = (
             "DirichletProcess is the belief of a distribution: it needs "

@@ -244,7 +244,7 @@ class Search(Descent):
             shown = jax.tree.map(lambda new, old: jnp.where(lost, new, old), nothing, shown)
         spread = jnp.std(end.lanes.x, axis=0)
         reach = 4.0 * jnp.maximum(jnp.maximum(spread, jnp.abs(lane.x - flat)), jnp.abs(end.step))
-        reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * (high - low)))
+        reach = jnp.maximum(reach, 1e-3 * jnp.maximum(jnp.abs(x_next), 1e-6 * ground.wide))
         # Stage by stage, flat coordinates would lose all curvature.
         bend, matrix = raised(bend, reach, alone=objective.additive), end.matrix
         if not objective.additive:
