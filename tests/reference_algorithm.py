@@ -121,6 +121,9 @@ SETS = {
         pg.feasible.Product((pg.feasible.Simplex(), pg.feasible.Box(-1.0, 2.0)), (3, 1)),
         [0.2, 0.3, 0.5, 0.0],
     ),
+    "Integers": (pg.feasible.Integers(pg.feasible.Box(-2.0, 3.0)), [3.0, 0.0]),
+    "Lots": (pg.feasible.Lots(pg.feasible.Box(0.0, 4.0), 2.0), [2.0, 0.0]),
+    "MinimumOrder": (pg.feasible.MinimumOrder(pg.feasible.Box(0.0, 4.0), 1.5), [2.0, 0.0]),
 }
 
 

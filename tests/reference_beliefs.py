@@ -29,6 +29,7 @@ from reference_parts import (
 )
 
 import postgrad as pg
+from postgrad.problem.contexts import InContext
 
 CASES = Cases()
 case = CASES.add
@@ -52,6 +53,18 @@ def poisson(x, theta):
 
 def binomial(x, theta):
     return dist.Binomial(9, theta)
+
+
+GROWING = InContext(
+    pg.models.Normal(
+        pg.models.Predictor(
+            level=pg.models.Level(),
+            size=pg.models.Numeric(drift=0.1),
+            shown=pg.models.Feature(lambda x, z: 0.1 * x),
+        )
+    ),
+    {"size": 0.5},
+)
 
 
 def multinomial(x, theta):
@@ -212,6 +225,13 @@ case(
 )
 case("beliefs/Gaussian/student", by_steps, lambda: pg.beliefs.Gaussian(4.0, 3.0), student, REALS)
 case("beliefs/Gaussian/normal", by_steps, lambda: pg.beliefs.Gaussian(4.0, 3.0), normal, REALS)
+case(
+    "beliefs/Regression/normal",
+    by_steps,
+    lambda: pg.beliefs.Regression(GROWING.function, scale=2.0).advance(1.0),
+    GROWING,
+    REALS,
+)
 case(
     "beliefs/Particles/student",
     by_agent,
