@@ -363,3 +363,20 @@ def test_errors_say_what_to_do():
     with pytest.raises(ModelError, match="other smooth models take Gaussian"):
         belief.bind(bound(lambda x, theta, z: theta), X)
     assert belief.bind(bound(POISSON, observation=pg.models.WithOutliers(POISSON)).at(z), X)
+
+
+def test_what_is_foreseen_has_a_derivative_in_the_decision():
+    """The paper's gradient for data that depend on the decision reads it."""
+    priced = pg.models.NegativeBinomial(
+        pg.models.Predictor(
+            level=pg.models.Level(3.0, 0.5), price=pg.models.Feature(lambda x, z: x)
+        )
+    )
+    belief, z = Regression(priced, concentration=5.0), {"promo": jnp.asarray(0.0)}
+
+    def log_f(x):
+        return belief.log_mixture(InContext(priced, z), x, jnp.asarray(4.0))
+
+    slope = jax.jit(jax.grad(log_f))(1.5)
+    difference = (log_f(jnp.asarray(1.5 + 1e-4)) - log_f(jnp.asarray(1.5 - 1e-4))) / 2e-4
+    np.testing.assert_allclose(slope, difference, rtol=1e-3)

@@ -224,7 +224,9 @@ class Regression(BatchBelief):
     def log_mixture(self, model: Model, x: Decision, xi: Array) -> Float[Array, ""]:
         """In closed form for normal models, else by seven nodes around the mode of eta."""
         eta = self.eta(model, x)
-        mode = self._mode(model, Batch(x, jnp.asarray(xi)[None]), eta)
+        # Where the nodes lie changes nothing but their error, and has no derivative in x.
+        still = jax.lax.stop_gradient(eta)
+        mode = self._mode(model, Batch(x, jnp.asarray(xi)[None]), still)
         return self._log_average(model, xi, eta, mode)
 
     def examples(self) -> PyTree:
