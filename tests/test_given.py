@@ -56,6 +56,7 @@ def agent(cost, feasible, x):
     return made
 
 
+@pytest.mark.sample(4, of="planners")
 @pytest.mark.parametrize(
     ("feasible", "reduced", "start"),
     [

@@ -177,6 +177,7 @@ def dispersed(x, theta):
     return dist.NegativeBinomial2(theta["level"], theta["dispersion"])
 
 
+@pytest.mark.slow
 def test_numbers_that_members_take_for_known_are_learned():
     """A dispersion that is part of theta: the posterior is that of a grid over both."""
     y = stats.nbinom(2.0, 2.0 / 12.0).rvs(60, random_state=0)  # mean 10, dispersion 2

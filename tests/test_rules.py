@@ -60,6 +60,7 @@ def plain():
     return agent()
 
 
+@pytest.mark.sample(4, of="planners")
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.15])
 def test_a_chance_is_kept_where_a_quantile_says(share):
     made = agent(constraints=[rules.AtMost("short", share)])
@@ -186,6 +187,7 @@ def test_stages_measure_changes_from_the_decision_in_force(tmp_path):
     assert np.abs(decisions[1] - decisions[0]) == pytest.approx(4.0)
 
 
+@pytest.mark.sample(4, of="planners")
 def test_two_items_share_a_budget_and_a_chance():
     under = np.array([4.0, 3.0])
 
@@ -242,6 +244,7 @@ def test_simulations_have_no_rules(plain):
         pg.BayesianSGD(problem).init(pg.beliefs.Normal(50.0, 20.0), 50.0)
 
 
+@pytest.mark.sample(4, of="planners")
 def test_whole_numbers_keep_rules_and_given_entries():
     problem = pg.Problem(
         cost,

@@ -196,6 +196,7 @@ preset = "paper"
 """
 
 
+@pytest.mark.sample(2, of="tables of contexts")
 def test_the_last_decision_is_read_without_jax_and_where_nothing_can_be_written(tmp_path):
     (tmp_path / "shop.toml").write_text(SHOP)
     rows = [f"2026-01-0{day},{day + 2}" for day in range(1, 6)]

@@ -59,6 +59,7 @@ def predictive(law, data):
     return np.exp(law(DEMANDS[:, None], RATES)) @ (weight / weight.sum())
 
 
+@pytest.mark.sample(4, of="planners")
 @pytest.mark.parametrize(
     "model", [poisson, pytest.param(negative_binomial, marks=pytest.mark.slow)]
 )
@@ -136,6 +137,7 @@ def combinations(feasible, most):
     return points[np.all(points @ weights.T <= totals + 1e-9, axis=1)]
 
 
+@pytest.mark.sample(4, of="planners")
 @pytest.mark.parametrize("crowd", [0.03, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_items_with_a_budget_are_within_a_hundredth_of_exhaustive_search(crowd):
     shop = Shop(jnp.asarray([5.0, 3.0, 8.0]), jnp.asarray(crowd))
@@ -240,6 +242,7 @@ def test_data_are_learned_under_the_whole_decision():
     assert set(np.ravel(runs.decisions) % 2) == {0.0}
 
 
+@pytest.mark.sample(4, of="planners")
 def test_the_search_decides_the_same_in_all_drivers():
     rows = np.random.default_rng(5).poisson(24.0, (5, 1)).astype(float)
     problem = pg.Problem(waves(4, 1, 0, 3), poisson, MinimumOrder(Lots(Box(0.0, 120.0), 3), 10))
