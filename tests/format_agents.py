@@ -56,6 +56,33 @@ def batch(stage):
     return np.random.default_rng(stage).normal(6.0, 2.0, 2)
 
 
+TRUCKS = pg.Problem(
+    cost=lambda x, xi, z: (x - xi) ** 2 * z["price"],
+    model=lambda x, theta, z: dist.Normal(theta["base"] + theta["slope"] * z["heat"], 2.0),
+    feasible=lambda z: pg.feasible.Box(0.0, z["truck"]),
+)
+
+
+def make_in_contexts(path):
+    """An agent that decides for contexts, from format 4 on."""
+    belief = pg.beliefs.Gaussian({"base": 5.0, "slope": 0.0}, 3.0, forget=0.9)
+    example = {"price": 1.0, "heat": 0.0, "truck": 30}
+    return pg.Agent(TRUCKS, belief, 6.0, context=example, path=path, name="contexts", **PAPER)
+
+
+def context(stage):
+    return {"price": 2.0, "heat": 0.5 * stage, "truck": 20 + stage}
+
+
+def fed_in_contexts(agent):
+    """Decisions under ids, batches that belong to them, and one that came late."""
+    for stage in range(3):
+        agent.decide(context(stage), id=f"day {stage}", date=f"2026-11-{20 + stage}")
+        agent.observe(batch(stage), of=f"day {stage}", id=str(stage), date=f"2026-11-{20 + stage}")
+    agent.observe(batch(3), context=context(1), id="late", date="2026-11-20")
+    return agent
+
+
 def main() -> None:
     with pg.Database(sys.argv[1]) as database:
         for name in parts():
@@ -70,6 +97,7 @@ def main() -> None:
         agent.withdraw("0")
         agent.change(CHANGED)
         print("changed", float(agent.decision))
+        print("contexts", float(fed_in_contexts(make_in_contexts(database)).decision))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,17 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from format_agents import CHANGED, batch, cost, make, model, parts
+from format_agents import (
+    CHANGED,
+    batch,
+    context,
+    cost,
+    fed_in_contexts,
+    make,
+    make_in_contexts,
+    model,
+    parts,
+)
 from test_store import fill
 
 import postgrad as pg
@@ -168,6 +178,19 @@ def test_files_of_adaptive_beliefs_go_on_as_mixtures(tmp_path):
                 np.testing.assert_allclose(found, expected, rtol=1e-9)
             agent.observe(batch(3), id="3")
             agent.verify()
+
+
+def test_files_with_contexts_and_issued_decisions_go_on(tmp_path):
+    with pg.Database(file_of("4", tmp_path)) as database:
+        agent, afresh = make_in_contexts(database), fed_in_contexts(make_in_contexts(None))
+        assert (agent.stage, agent.decision) == (4, 6.562768231647514)
+        assert agent.issued("day 1").context["z"] == {"heat": 0.5, "price": 2.0, "truck": 21}
+        for found, expected in zip(*map(numbers, (agent.belief, afresh.belief)), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+        agent.decide(context(7), id="day 7", date="2026-11-27")
+        agent.observe(batch(4), of="day 7", date="2026-11-27")
+        agent.verify()
+        assert not agent.events
 
 
 def test_a_replaced_search_begins_anew_on_record(tmp_path, monkeypatch):
