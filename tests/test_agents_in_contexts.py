@@ -13,6 +13,8 @@ from postgrad.spec.spec_backtest import backtest_specification
 from postgrad.spec.tables.files import rows
 from postgrad.spec.tables.row_reader import dated_rows
 
+pytestmark = pytest.mark.sample(7, of="agents in contexts")
+
 CODE = """
 import jax.numpy as jnp
 import numpy as np
@@ -94,7 +96,6 @@ def decide(*arguments, code=0):
     return done if code else {one["item"]: one for one in json.loads(done.stdout)}
 
 
-@pytest.mark.sample(2, of="tables of contexts")
 def test_rows_with_a_demand_teach_and_rows_without_one_ask(shop):
     lines, done = run()
     assert [line["id"] for line in lines] == [row[0] for row in ROWS]
@@ -256,7 +257,6 @@ def test_a_context_that_nothing_depends_on_is_refused(shop):
         SpecAgents(without, shop / "other.db").agent("rolls")
 
 
-@pytest.mark.sample(2, of="tables of contexts")
 def test_where_the_calendar_is_all_the_day_after_the_last_row_is_decided(shop):
     (shop / "shop_of_weekdays.py").write_text(
         CODE.replace('z["promo"] + 0.1 * z["rain"]', '(z["weekday"] >= 5)').replace(

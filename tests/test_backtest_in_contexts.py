@@ -11,6 +11,8 @@ from postgrad.beliefs.regression.predictive import predictive_quantile
 from postgrad.research.problems.newsvendor import Mismatch
 from postgrad.spec.contexts.decisions_in_contexts import schedule
 
+pytestmark = pytest.mark.sample(10, of="backtests in contexts")
+
 DAYS = 12
 RNG = np.random.default_rng(0)
 PROMO = RNG.integers(0, 2, (DAYS, 2)).astype(float)

@@ -186,7 +186,7 @@ def test_files_with_contexts_and_issued_decisions_go_on(tmp_path):
         assert (agent.stage, agent.decision) == (4, 6.562768231647514)
         assert agent.issued("day 1").context["z"] == {"heat": 0.5, "price": 2.0, "truck": 21}
         for found, expected in zip(*map(numbers, (agent.belief, afresh.belief)), strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-9)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
         agent.decide(context(7), id="day 7", date="2026-11-27")
         agent.observe(batch(4), of="day 7", date="2026-11-27")
         agent.verify()

@@ -11,6 +11,8 @@ from postgrad.errors import DecisionError, SettingError
 from postgrad.numerics.validate import on_device
 from postgrad.problem.fixed import ByTurns, Given, given
 
+pytestmark = pytest.mark.sample(4, of="given entries")
+
 UNDER = np.array([4.0, 3.0, 2.0])
 DATA = np.random.default_rng(0).normal([60.0, 40.0, 80.0], 10.0, (4, 4, 3))
 POLYHEDRON = [[1, 2, -1], [1, 0, 0], [0, 1, 0], [-1, -1, 0], [0, 0, 1], [1, 1, 0], [0, 0, -1]]
@@ -56,7 +58,6 @@ def agent(cost, feasible, x):
     return made
 
 
-@pytest.mark.sample(4, of="planners")
 @pytest.mark.parametrize(
     ("feasible", "reduced", "start"),
     [

@@ -29,6 +29,8 @@ from postgrad.research.newsvendors.protocol import (
 )
 from postgrad.spec.newsvendors import read_demand
 
+pytestmark = pytest.mark.sample(9, of="newsvendors")
+
 YAZ = Path(__file__).parents[1] / "examples" / "yaz.csv"
 ITEMS = ["calamari", "fish", "shrimp", "chicken", "koefte", "lamb", "steak"]
 
@@ -115,7 +117,6 @@ def test_quantiles_of_many_mixtures():
     np.testing.assert_allclose((weight[:, None] * cdf).sum(axis=2), levels + 0 * real, atol=1e-3)
 
 
-@pytest.mark.sample(1, of="newsvendors")
 def test_many_rows_of_many_items_are_what_one_belief_decides(monkeypatch):
     """Items of different lengths, and with days left out."""
     monkeypatch.setattr(quantiles, "_LEAST", 0.0)
@@ -207,7 +208,6 @@ def invoke(*arguments):
     return CliRunner().invoke(cli.app, ["bench", "newsvendors", *map(str, arguments)])
 
 
-@pytest.mark.sample(1, of="newsvendors")
 def test_wide_and_long_tables_are_the_same(tmp_path):
     demands = [counts(60, seed=1), counts(60, seed=2)]
     dates = demands[0].days.astype("datetime64[D]")

@@ -14,6 +14,8 @@ from postgrad.beliefs.pooling.normal_members import law_of_another
 from postgrad.beliefs.pooling.population import lent_by, statistics_of
 from postgrad.spec.partial_pooling import Members, step
 
+pytestmark = pytest.mark.sample(7, of="pooling")
+
 POINTS = np.linspace(1.0, 20.0, 12)
 PLACE = jnp.asarray(2.0)
 

@@ -17,6 +17,8 @@ from postgrad.errors import ModelError, PriorError
 from postgrad.problem.batch import Batch
 from postgrad.problem.contexts import InContext
 
+pytestmark = pytest.mark.sample(18, of="regression")
+
 X = jnp.asarray(0.0)
 
 
@@ -152,7 +154,6 @@ FAMILIES = [
 ]
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(("model", "numbers", "values"), FAMILIES)
 def test_the_predictive_density_is_the_integral(model, numbers, values):
     """Under a prior of a standard deviation of 2.2 in eta, where seven fixed nodes would miss."""
@@ -170,7 +171,6 @@ def test_the_predictive_density_is_the_integral(model, numbers, values):
         assert np.exp(said[0]) == pytest.approx(float(found), rel=1e-9)
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(("model", "numbers", "values"), FAMILIES[:3])
 def test_the_posterior_of_one_row_is_the_mode_and_its_curvature(model, numbers, values):
     """All coefficients at once, by SciPy, which the search along a line replaces."""
@@ -244,7 +244,6 @@ def test_a_function_of_ones_own_takes_the_general_update():
     np.testing.assert_allclose(general.covariance_matrix, special.covariance_matrix, atol=1e-7)
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("start", [-8.0, 0.0, 12.0])
 @pytest.mark.parametrize("y", [0.0, 1.0, 1e5])
 def test_the_mode_is_found_from_far_away(start, y):

@@ -13,6 +13,8 @@ from postgrad import rules
 from postgrad.errors import ConstraintError, DecisionError, SettingError
 from postgrad.monitoring.progress_warnings import ConstraintWarning
 
+pytestmark = pytest.mark.sample(6, of="rules")
+
 NOISE, UNDER = 10.0, 4.0
 DATA = np.random.default_rng(0).normal(60.0, NOISE, (5, 4))
 PAIRS = np.random.default_rng(0).normal([60.0, 40.0], NOISE, (4, 4, 2))
@@ -60,7 +62,6 @@ def plain():
     return agent()
 
 
-@pytest.mark.sample(4, of="planners")
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.15])
 def test_a_chance_is_kept_where_a_quantile_says(share):
     made = agent(constraints=[rules.AtMost("short", share)])
@@ -187,7 +188,6 @@ def test_stages_measure_changes_from_the_decision_in_force(tmp_path):
     assert np.abs(decisions[1] - decisions[0]) == pytest.approx(4.0)
 
 
-@pytest.mark.sample(4, of="planners")
 def test_two_items_share_a_budget_and_a_chance():
     under = np.array([4.0, 3.0])
 
@@ -244,7 +244,6 @@ def test_simulations_have_no_rules(plain):
         pg.BayesianSGD(problem).init(pg.beliefs.Normal(50.0, 20.0), 50.0)
 
 
-@pytest.mark.sample(4, of="planners")
 def test_whole_numbers_keep_rules_and_given_entries():
     problem = pg.Problem(
         cost,

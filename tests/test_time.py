@@ -27,6 +27,8 @@ from postgrad.beliefs import (
 )
 from postgrad.numerics.fixed import fixed_leaves
 
+pytestmark = pytest.mark.sample(14, of="time")
+
 
 def particles():
     return Particles(dist.Normal(3.0, 2.0), 100, forget=0.7)

@@ -13,6 +13,8 @@ from test_reading import BUDGET, ROWS, SPEC, call
 import postgrad as pg
 from postgrad.errors import ContextError, CostError, DecisionError, SettingError, StoreError
 
+pytestmark = pytest.mark.sample(8, of="what-if")
+
 NOISE, PRICES = 10.0, (4.0, 1.0)
 
 

@@ -26,6 +26,8 @@ from postgrad.problem.feasible import (
 )
 from postgrad.problem.feasible.whole.whole_set import WholeSet
 
+pytestmark = pytest.mark.sample(30, of="whole sets")
+
 LAW = settings(deadline=None, derandomize=True, max_examples=15, database=None)
 THREE = Budget(0.0, 9.0, [1.0, 2.0, 1.5], 14.0)
 SIX = [0.0, 6, 12, 18]
