@@ -192,8 +192,8 @@ def backtest(specification: str, data: Path) -> tuple[float, str]:
 
 
 def contexts(figure: str) -> tuple[float, str]:
-    found = benchmark("decisions_in_contexts.py", "--json")
-    times = dict(found.pop("ms"))
+    found = dict(benchmark("decisions_in_contexts.py", "--json"))
+    times = found.pop("ms")
     if figure != "excess":
         return times[figure], f"processor {times[figure + ' processor']:.2f} ms"
     worst = max(found, key=lambda name: found[name]["worst"])
