@@ -290,6 +290,14 @@ def test_sets_of_contexts_need_not_hold_the_first_decision():
     agent = pg.Agent(nothing, belief(), 0.0, context=EXAMPLE)
     agent.observe([100.0], context=z_of(0.0))
     assert agent.decide(z_of(0.0)) == 0.0  # a full truck
+    one = pg.Problem(
+        lambda x, xi, z: jnp.sum((x - xi) ** 2) + x[0] * x[1] / 8,
+        lambda x, theta: dist.Normal(theta, 1.0).to_event(1),
+        lambda z: pg.feasible.Box(jnp.asarray([z, 0.0]), jnp.asarray([3.0, 6.0])),
+    )
+    prior = pg.beliefs.Gaussian(jnp.asarray([1.0, 2.0]), 0.1)
+    pair = pg.Agent(one, prior, [1.0, 1.0], context=0.0).decide(3.0)
+    np.testing.assert_allclose(pair, [3.0, 2.0 - 3.0 / 16], atol=1e-2)
     several = pg.Problem(
         lambda x, xi, z: jnp.sum((x - xi) ** 2),
         lambda x, theta: dist.Normal(theta, 1.0).to_event(1),

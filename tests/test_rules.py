@@ -260,3 +260,23 @@ def test_whole_numbers_keep_rules_and_given_entries():
         made.decide(fixed={0: 22.0})
     found = made.decide(previous=20.0)
     assert found == poisson.isf(0.02, 20.0) == round(float(found))
+
+
+def test_events_of_counts_are_kept_where_slopes_say_nothing():
+    """A stranger's: a shortage of whole units is flat between these, and models saw no way out."""
+    points, base = np.asarray([0.6, 0.8, 1.0, 1.2, 1.4]), np.asarray([8.0, 5.0])
+    problem = pg.Problem(
+        lambda x, d: jnp.sum(
+            jnp.asarray([3.0, 5.0]) * jnp.maximum(d - x, 0) + jnp.maximum(x - d, 0)
+        ),
+        lambda x, t: dist.Poisson(jnp.asarray(base) * t).to_event(1),
+        pg.feasible.Integers(pg.feasible.Box(jnp.zeros(2), jnp.full(2, 40.0))),
+        outcomes={
+            "short": lambda x, d: d[0] > x[0],
+            "left": lambda x, d: jnp.sum(jnp.maximum(x - d, 0)),
+        },
+        constraints=[pg.rules.AtMost("left", 4.0), pg.rules.AtMost("short", 0.15)],
+    )
+    agent = pg.Agent(problem, pg.beliefs.Grid(jnp.asarray(points)), jnp.asarray([8.0, 5.0]))
+    agent.observe([(7, 6), (9, 4), (11, 5)])
+    np.testing.assert_array_equal(agent.decision, [12.0, 4.0])  # by exhaustive search

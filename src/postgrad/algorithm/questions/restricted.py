@@ -18,6 +18,8 @@ Points = Float[np.ndarray, "j d"]
 _EVEN, _CLOSER, _LOOKS = 64, 32, 6
 # The same of a coordinate among several, and how often each has its turn.
 _FEW, _FEW_LOOKS, _TURNS = 16, 3, 2
+# Places all over the set, where a search around the best decision finds none that is allowed.
+_PLACES = 1024
 # How much smaller steps are at the end of a search in several coordinates than at its beginning.
 _PRECISE = 1e-3
 _HALVINGS = 14
@@ -63,6 +65,8 @@ def best_under_rules(
     hundred-millionth of the set. Several numbers are sought by COBYQA (Ragonneau and Zhang, 2023),
     quadratic models in a trust region from values alone, and then by a line to the edge of what is
     allowed; where changes cost, coordinate by coordinate as well. That is a search around `start`.
+    If it finds no decision that is allowed, places all over the set are looked at, and from the
+    best of these coordinates one by one.
 
     Args:
         judge: What is compared of decisions.
@@ -82,7 +86,12 @@ def best_under_rules(
         rules = bool(np.any(first.excess > 0.0)) or smooth
         if rules:
             found.append(_by_models(judge, first.pick(first.best()), ends, scale))
-        if not smooth:
+        held = _all(found)
+        # Outcomes that are events are flat between whole numbers: models see no way downhill.
+        lost = bool(held.excess[held.best()] > 0.0)
+        if lost:
+            found.append(judge(_all_over(held, ends, scale)))
+        if lost or not smooth:
             for i in [*range(len(start))] * _TURNS:
                 held = _all(found)
                 here = held.pick(held.best())
@@ -90,6 +99,9 @@ def best_under_rules(
                 known = _all([here, line])
                 window = _window(known, ends, 4.0 * scale, i)
                 found.append(_scanned(judge, known, i, window, _FEW, _FEW_LOOKS))
+        if lost and smooth:
+            held = _all(found)
+            found.append(_by_models(judge, held.pick(held.best()), ends, scale))
     held = _all(found)
     return held.pick(held.best())
 
@@ -116,6 +128,19 @@ def _scanned(
             break
         held = _all([held, on_line(np.linspace(low, high, _CLOSER + 1)[1:-1])])
     return held.pick(held.best())
+
+
+def _all_over(known: Judged, ends: tuple[np.ndarray, np.ndarray], scale: np.ndarray) -> Points:
+    """Places all over the set, and on its diagonal: more of everything often keeps a rule."""
+    size = known.x.shape[1]
+    windows = np.asarray([_window(known, ends, scale, i) for i in range(size)]).T
+    # Multiples of powers of 1/g modulo one, with g^(d + 1) = g + 1, fill the cube evenly.
+    g = 2.0
+    for _ in range(100):
+        g = (1.0 + g) ** (1.0 / (size + 1))
+    cube = (0.5 + np.outer(np.arange(1, _PLACES + 1), g ** -np.arange(1.0, size + 1))) % 1.0
+    share = np.concatenate([cube, np.linspace(0.0, 1.0, _EVEN + 1)[:, None] * np.ones(size)])
+    return windows[0] + share * (windows[1] - windows[0])
 
 
 def _by_models(

@@ -161,7 +161,7 @@ def _best_of_lines(on: Ground, carry: Carry, seen: Seen) -> tuple[Array, Array]:
     each = jnp.where(jnp.isfinite(seen.values), seen.values - carry.held.values, jnp.inf)
     best = jnp.argmin(each)
     # the coordinate that moved, in units of the window
-    moved = jnp.abs(look.at[best] - x) / (on.ends[1] - on.ends[0])
+    moved = jnp.abs(look.at[best] - x) / on.wide
     here = np.arange(x.size) == jnp.argmax(moved)
     better = look.is_of(Kind.LINE) & (each[best] < jnp.min(jnp.where(here, gains, 0.0)))
     if on.by_coordinate:

@@ -159,7 +159,7 @@ class Ground:
         self.ends = window(self.feasible, x)
         self.wide = jnp.where(self.ends[1] > self.ends[0], self.ends[1] - self.ends[0], 1.0)
         # Before anything is known, steps are as long as the even places of a scan are apart.
-        unknown = jnp.maximum((self.ends[1] - self.ends[0]) / (EACH * GROUPS // 2), 1e-300)
+        unknown = jnp.maximum(self.wide / (EACH * GROUPS // 2), 1e-300)
         reach = jnp.where(t == 1, unknown, state.reach)
         self.state = eqx.tree_at(lambda state: state.reach, state, reach)
         self.fresh = self._fresh()

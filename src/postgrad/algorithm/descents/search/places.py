@@ -120,6 +120,8 @@ def places(
         where = (evenly - low) / jnp.where(wide > 0, wide, 1.0)
         at = at.at[-ends.size // d + _rank_of_cell(where, number)].set(evenly)
     at = at.reshape(groups, EACH, d)
+    # A coordinate of one value only has no distances: any number stands for them.
+    apart = jnp.where(wide > 0, apart, 1.0)
     return Places(at, jnp.maximum(apart.reshape(groups, EACH, d), 1e-300))
 
 
@@ -333,7 +335,7 @@ def along(
         jnp.where(look & (LOOKS - 1) < 2, low + wide * share, ladder), low, low + wide
     )
     # the other coordinates give way
-    metric = jnp.where(here, 1e6, 1.0) * jnp.maximum(ends[1] - ends[0], 1e-300) ** -2.0
+    metric = jnp.where(here, 1e6, 1.0) * jnp.maximum(ends[1] - ends[0], 1e-140) ** -2.0
 
     def feasibly(value: Array) -> Array:
         place = jnp.where(here, value, flat).reshape(x.shape)
