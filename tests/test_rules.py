@@ -98,6 +98,9 @@ def test_rules_that_no_decision_keeps(plain):
     words = rf"E\[short\] <= 0.05: the nearest to it is {exact:.4f}.*{exact - 0.05:.3f}.*x = 70"
     with pytest.raises(ConstraintError, match=words):
         made.decide(0.0)
+    asked = made.cost(50.0, 0.0)  # any decision has a cost, if none to be compared with
+    assert np.isfinite(asked.cost.mean)
+    assert np.isnan(asked.of_the_decision)
     assert made.decide(-20.0) == pytest.approx(norm.isf(0.05, 40.0, NOISE), abs=0.05)
     with pytest.warns(ConstraintWarning, match="no decision keeps to"):  # data are learned anyway
         stuck = agent(DATA[:1], high=60.0, constraints=[rules.AtMost("short", 0.001)])

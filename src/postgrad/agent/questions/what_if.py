@@ -1,5 +1,6 @@
 """What decisions would cost and bring: see `WhatIf` and `Preference`."""
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -17,6 +18,7 @@ from postgrad.engine.occasion import USUAL, Occasion
 from postgrad.engine.questions.ruled import has_rules
 from postgrad.engine.questions.valuing import are_events, value
 from postgrad.engine.snapshot import Solved
+from postgrad.errors import ConstraintError
 from postgrad.records.explanation import Explanation
 from postgrad.records.questions.expectation import Expectation
 from postgrad.records.questions.what_if import Preference, WhatIf
@@ -105,14 +107,19 @@ class Asking(Deciding):
         return place
 
     def _best(self, on: Occasion) -> Solved | None:
-        """The best decision; None where the descent does not look for the least mean cost."""
+        """The best decision; None where the descent does not look for the least mean cost.
+
+        And where no decision keeps to the rules: then there is none to compare with.
+        """
         policy = self._stream.policy
         if not (policy.descent.fixes_draws and policy.risk.is_mean):
             return None
         now = self._now
         if self._stream.contexts.example is None and on == USUAL and now.report is not None:
             return Solved(now.decision, now.report.descend, Doubt.NONE)
-        return self._past.solved(now, on, None, as_decision(self.decision, self._shape))
+        with contextlib.suppress(ConstraintError):
+            return self._past.solved(now, on, None, as_decision(self.decision, self._shape))
+        return None
 
     def _valued(self, on: Occasion, a: np.ndarray, b: np.ndarray) -> tuple[Valued, Valued]:
         now = self._past.believed_for_decisions(self._now)
