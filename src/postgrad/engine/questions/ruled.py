@@ -99,7 +99,9 @@ def under_rules(
     x = found.x[0].reshape(shape)
     if found.excess[0] <= 0.0:
         return x, None
-    return x, _in_words(problem, expectations(found.x)[0], size, shape, before)
+    words = _in_words(problem, expectations(found.x)[0], size, shape, before)
+    # Several numbers are sought around the best decision, and at places all over the set.
+    return x, words if size == 1 else f"{words} (none that was looked at; others may exist)"
 
 
 def refuse_broken(words: str | None) -> None:
